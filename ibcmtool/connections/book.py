@@ -1,0 +1,195 @@
+"""The book of connections: which one a message belongs to, and who else holds a QPN or a Communication ID.
+
+Matching follows the ids (IBA 12.7.1), never the TransactionID alone: a passive side's DREQ has a TID of its own.
+Every message after the REQ carries (Local, Remote) from its sender's view; a REJ may carry zeros. Of several
+connections with the same ids (two hosts may draw the same 32 bits) the addresses decide, then the newest wins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple, TypeVar
+
+from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
+
+STALE_CONNECTION = 10  # REJ reasons
+TIMEOUT = 4
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+CLOSED_STATES: frozenset[State] = frozenset({"IDLE", "LISTEN", "TIMEWAIT", "UNKNOWN"})
+
+
+class Match(NamedTuple):
+    """A known connection and which of its ends sent the message."""
+
+    connection: Connection
+    sender: Role
+
+
+class Book:
+    """Indexes over the connections that may still get a message or constrain a later one."""
+
+    def __init__(self) -> None:
+        self._active_ids: defaultdict[int, list[Connection]] = defaultdict(list)
+        self._passive_ids: defaultdict[int, list[Connection]] = defaultdict(list)
+        self._pairs: defaultdict[tuple[int, int], list[Connection]] = defaultdict(list)  # (active id, passive id)
+        self._holders: defaultdict[tuple[int, int], list[tuple[Connection, Role]]] = defaultdict(list)  # (GUID, QPN)
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def add_active(self, connection: Connection) -> None:
+        """Enter the active end's comm id (of a SIDR exchange: its Request ID) and QPN."""
+        end = connection.active
+        if end.comm_id is not None:
+            self._active_ids[end.comm_id].append(connection)
+        self._add_holder(connection, end)
+
+    def add_passive(self, connection: Connection) -> None:
+        """Enter the passive end's comm id and QPN, and the pair of ids."""
+        end = connection.passive
+        if end.comm_id is not None:
+            self._passive_ids[end.comm_id].append(connection)
+            if connection.active.comm_id is not None:
+                self._pairs[(connection.active.comm_id, end.comm_id)].append(connection)
+        self._add_holder(connection, end)
+
+    def _add_holder(self, connection: Connection, end: End) -> None:
+        if end.ca_guid and end.qpn:
+            holders = self._holders[(end.ca_guid, end.qpn)]
+            if (connection, end.role) not in holders:
+                holders.append((connection, end.role))
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that can neither get a message nor constrain another any more."""
+        active, passive = connection.active, connection.passive
+        _discard(self._active_ids, active.comm_id, connection)
+        self.release(connection)
+        for end in (active, passive):
+            if end.ca_guid and end.qpn:
+                _discard(self._holders, (end.ca_guid, end.qpn), (connection, end.role))
+
+    def release(self, connection: Connection) -> None:
+        """Forget the passive end's ids: its part in the exchange is over and a new REP may take its place."""
+        active, passive = connection.active, connection.passive
+        _discard(self._passive_ids, passive.comm_id, connection)
+        if active.comm_id is not None and passive.comm_id is not None:
+            _discard(self._pairs, (active.comm_id, passive.comm_id), connection)
+
+    # -- whose is this message? ------------------------------------------------------------------------------------
+
+    def request(self, message: CmMessage) -> Connection | None:
+        """The connection whose REQ or SIDR_REQ has the same id from the same CA (or the same address)."""
+        fields = message.fields
+        if message.type == "SIDR_REQ":
+            for connection in reversed(self._active_ids.get(fields.request_id, ())):
+                if connection.active.state.startswith("SIDR") and _fits(connection, "active", message):
+                    return connection
+            return None
+        guid = fields.local_ca_guid
+        for connection in reversed(self._active_ids.get(fields.local_comm_id, ())):
+            known = connection.active.ca_guid
+            if known == guid if known and guid else _fits(connection, "active", message):
+                return connection
+        return None
+
+    def answer(self, message: CmMessage) -> Match | None:
+        """Where any message but REQ and SIDR_REQ belongs; None when its connection was never seen."""
+        if message.type == "REJ":
+            return self._reject(message)
+        if message.type == "SIDR_REP":
+            return self._by_active_id(message.fields.request_id, "passive", message)
+        local, remote = message.fields.local_comm_id, message.fields.remote_comm_id
+        found = self._by_pair(local, remote, message)
+        if found is None and (message.type == "REP" or (message.type == "MRA" and message.fields.message_mraed == 0)):
+            found = self._by_active_id(remote, "passive", message)
+        return found
+
+    def _reject(self, message: CmMessage) -> Match | None:
+        fields = message.fields
+        local, remote = fields.local_comm_id, fields.remote_comm_id
+        found = self._by_pair(local, remote, message) if local and remote else None
+        if found is None and fields.reason == TIMEOUT and fields.additional_reject_info is not None:
+            # The Remote Communication ID may be 0: the CA GUID tells the sender (IBA 12.6.7.2, reason 4).
+            guid = int.from_bytes(fields.additional_reject_info[:8], "big")
+            found = self._timed_out(local, guid, message)
+        if found is None and remote:
+            found = self._by_active_id(remote, "passive", message)
+        if found is None and local:
+            found = self._by_active_id(local, "active", message)
+        return found
+
+    def _timed_out(self, local: int, guid: int, message: CmMessage) -> Match | None:
+        sides: tuple[tuple[Role, defaultdict[int, list[Connection]]], ...]
+        sides = (("active", self._active_ids), ("passive", self._passive_ids))
+        for sender, index in sides:
+            for connection in reversed(index.get(local, ())):
+                if connection.end(sender).ca_guid == guid and _fits(connection, sender, message):
+                    return Match(connection, sender)
+        return None
+
+    def _by_pair(self, local: int, remote: int, message: CmMessage) -> Match | None:
+        candidates = [Match(connection, "active") for connection in self._pairs.get((local, remote), ())]
+        candidates += [Match(connection, "passive") for connection in self._pairs.get((remote, local), ())]
+        if not candidates:
+            return None
+        for match in reversed(candidates):
+            if _fits(match.connection, match.sender, message):
+                return match
+        # The same two ids between other addresses: one connection reached on another path (APM, LMC, a second port).
+        return candidates[0] if len(candidates) == 1 else None
+
+    def _by_active_id(self, comm_id: int, sender: Role, message: CmMessage) -> Match | None:
+        """By the active end's id alone; the TransactionID, copied from the REQ, vouches for unknown addresses."""
+        candidates = self._active_ids.get(comm_id, ())
+        for connection in reversed(candidates):
+            if _fits(connection, sender, message):
+                return Match(connection, sender)
+        for connection in reversed(candidates):
+            if connection.steps and connection.steps[0].message.tid == message.tid:
+                return Match(connection, sender)
+        return None
+
+    # -- who else holds it? ----------------------------------------------------------------------------------------
+
+    def conflicts(self, connection: Connection, end: End, peer: End, time: int) -> tuple[Conflict, ...]:
+        """Earlier connections that hold `end`'s QPN (same CA GUID): open, or in timewait for some side at `time`."""
+        if not (end.ca_guid and end.qpn):
+            return ()
+        holders = self._holders.get((end.ca_guid, end.qpn), ())
+        return tuple(
+            conflict_with(other, role, peer)
+            for other, role in holders
+            if other is not connection and _constrains(other, time)
+        )
+
+
+def conflict_with(other: Connection, owner: Role, peer: End) -> Conflict:
+    """How `other`, in which the CA at hand is `owner`, stands at this moment towards a message sent to `peer`."""
+    other_peer = other.peer(owner)
+    same_peer = (
+        other_peer.ca_guid == peer.ca_guid
+        if other_peer.ca_guid and peer.ca_guid
+        else other_peer.address.matches(peer.address)
+    )
+    return Conflict(other, owner, same_peer, other.end(owner).state, other_peer.state)
+
+
+def _constrains(connection: Connection, time: int) -> bool:
+    for end in (connection.active, connection.passive):
+        if end.state not in CLOSED_STATES or (end.timewait is not None and time < end.timewait.maximum):
+            return True
+    return False
+
+
+def _fits(connection: Connection, sender: Role, message: CmMessage) -> bool:
+    source, destination = connection.end(sender).address, connection.peer(sender).address
+    return source.matches(message.source) and destination.matches(message.destination)
+
+
+def _discard(index: defaultdict[Key, list[Value]], key: Key | None, value: Value) -> None:
+    if key is not None and key in index:
+        index[key] = [kept for kept in index[key] if kept is not value and kept != value]
+        if not index[key]:
+            del index[key]

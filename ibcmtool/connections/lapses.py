@@ -1,0 +1,107 @@
+"""What must have happened by when: the deadlines of a connection.
+
+Nothing on the wire says that a sender gave up, that timewait is over, or that a connection can be forgotten; only the
+capture's time does. `lapses` lists what is due next in a connection, from its steps and states alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget
+from ibcmtool.model import Connection, Role, Step
+
+ROLES: tuple[Role, Role] = ("active", "passive")
+
+# Senders lag behind their timers (MAD flow control, a busy host); a quarter more than nominal before we say "lapsed".
+SLACK = 4
+# After both ends have let go, late repetitions and answers are still told apart from new connections for this long.
+LINGER = 60 * SECOND
+
+
+class Lapse(NamedTuple):
+    """`kind` is due at `time`; a kind of the model's EVENT_KINDS."""
+
+    time: int
+    kind: str
+    role: Role | None = None
+
+
+def sends(connection: Connection, message_type: str, sender: Role) -> list[Step]:
+    """The newest message of this type from this end with all its repetitions, oldest first."""
+    steps = [s for s in connection.steps if s.message.type == message_type and s.sender == sender]
+    if not steps:
+        return []
+    newest = steps[-1].retransmission_of or steps[-1]
+    return [s for s in steps if s is newest or s.retransmission_of is newest]
+
+
+def last_sent(connection: Connection, message_type: str) -> Step | None:
+    """The newest step of this type, from whichever end."""
+    return next((s for s in reversed(connection.steps) if s.message.type == message_type), None)
+
+
+def lapses(connection: Connection) -> Iterator[Lapse]:
+    """All deadlines that stand now, in no order; `ENDED` among them once both ends have let go."""
+    active, passive = connection.active, connection.passive
+    if active.state in ("REQ_SENT", "MRA_REQ_RCVD"):
+        yield Lapse(_exhausted(connection, "REQ", "active"), "REQ_EXHAUSTED", "active")
+    elif active.state == "SIDR_REQ_SENT":
+        yield Lapse(_exhausted(connection, "SIDR_REQ", "active"), "REQ_EXHAUSTED", "active")
+    if passive.state in ("REP_SENT", "MRA_REP_RCVD"):
+        yield Lapse(_exhausted(connection, "REP", "passive"), "REP_EXHAUSTED", "passive")
+    for role in ROLES:
+        end = connection.end(role)
+        if end.state == "DREQ_SENT":
+            dreqs = sends(connection, "DREQ", role)
+            if dreqs:
+                wait = response_wait(connection.request, role).nominal
+                yield Lapse(dreqs[-1].message.time + wait + wait // SLACK, "DREQ_LAPSED", role)
+                yield Lapse(_exhausted(connection, "DREQ", role), "DREQ_EXHAUSTED", role)
+        elif end.state == "TIMEWAIT" and end.timewait is not None:
+            yield Lapse(end.timewait.likely, "TIMEWAIT_OVER", role)
+    if connection.closed is not None and active.state in DONE and passive.state in DONE:
+        yield Lapse(_forgettable(connection), "ENDED")
+
+
+DONE = frozenset({"IDLE", "LISTEN", "UNKNOWN"})
+
+
+def all_sent(connection: Connection, message_type: str, sender: Role) -> bool:
+    """Whether every send that Max CM Retries allows was seen."""
+    retries = max_cm_retries(connection.request)
+    return retries is not None and len(sends(connection, message_type, sender)) >= retries + 1
+
+
+def _exhausted(connection: Connection, message_type: str, sender: Role) -> int:
+    """When the sender has given up: after the wait that follows its last allowed send."""
+    steps = sends(connection, message_type, sender)
+    if not steps:  # known by other evidence only; nothing to count from but the newest message
+        return connection.steps[-1].message.time + retry_budget(connection.request, sender)
+    wait = _wait(connection, sender)
+    last = steps[-1].message.time + wait.nominal + wait.nominal // SLACK
+    if all_sent(connection, message_type, sender):
+        return last
+    budget = retry_budget(connection.request, sender)
+    return max(last, steps[0].message.time + budget + budget // SLACK)
+
+
+def _wait(connection: Connection, sender: Role) -> Wait:
+    """The answer wait of `sender`, stretched by the newest MRA that it got."""
+    wait = response_wait(connection.request, sender)
+    state = connection.end(sender).state
+    if state in ("MRA_REQ_RCVD", "MRA_REP_RCVD"):
+        mra = last_sent(connection, "MRA")
+        if mra is not None and mra.message.fields.service_timeout is not None:
+            return wait._replace(nominal=wait.nominal + exponent(mra.message.fields.service_timeout))
+    return wait
+
+
+def _forgettable(connection: Connection) -> int:
+    over = connection.steps[-1].message.time
+    for role in ROLES:
+        timewait = connection.end(role).timewait
+        if timewait is not None:
+            over = max(over, timewait.maximum)
+    return over + LINGER

@@ -1,0 +1,94 @@
+"""What became of a connection: outcome, history, and the times of its milestones."""
+
+from __future__ import annotations
+
+from ibcmtool.connections.lapses import Lapse
+from ibcmtool.model import Connection, DataPacket, Role, Step
+
+LETTERS = {
+    "REQ": "Q",
+    "MRA": "M",
+    "REJ": "J",
+    "REP": "P",
+    "RTU": "U",
+    "DREQ": "D",
+    "DREP": "E",
+    "LAP": "L",
+    "APR": "A",
+    "SIDR_REQ": "S",
+    "SIDR_REP": "R",
+}
+REJ_TIMEOUT = 4
+
+
+def note(connection: Connection, step: Step) -> None:
+    """Write a new step into history, outcome and times."""
+    message, letter = step.message, LETTERS[step.message.type]
+    repeated = "^" if step.retransmission_of is not None else ""
+    connection.history += repeated + (letter if step.sender == "active" else letter.lower())
+    if step.disposition in ("ignored", "duplicate"):
+        return
+    kind, time = message.type, message.time
+    if kind in ("REQ", "SIDR_REQ"):
+        if connection.active.state in ("REQ_SENT", "SIDR_REQ_SENT"):
+            _become(connection, "connecting")
+            connection.closed = None
+    elif kind == "RTU":
+        _establish(connection, time)
+    elif kind == "REJ":
+        connection.reject = step
+        connection.closed = time
+        _become(connection, "timed_out" if message.fields.reason == REJ_TIMEOUT else "rejected")
+    elif kind == "SIDR_REP":
+        connection.reply = message.fields
+        connection.closed = time
+        _become(connection, "rejected" if message.fields.status else "resolved")
+    elif kind == "DREQ":
+        if connection.closed is None:
+            connection.closed = time
+        _become(connection, "closed")
+    elif kind == "DREP":
+        if "DREP" not in [s.message.type for s in connection.steps[:-1]]:
+            connection.closed = time
+        _become(connection, "closed")
+
+
+def note_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:
+    """Write a data packet down; True for the first of its sender. Data from the active side establishes (COMM_EST)."""
+    first = sender not in connection.first_data
+    if first:
+        connection.first_data[sender] = packet
+    connection.last_data[sender] = packet
+    passive = connection.passive
+    if sender == "active" and passive.state in ("REP_SENT", "MRA_REP_RCVD"):
+        passive.state = "ESTABLISHED"
+        _establish(connection, packet.time)
+    return first
+
+
+def note_lapse(connection: Connection, lapse: Lapse) -> None:
+    """Write down what passing time decided."""
+    if lapse.kind == "REQ_EXHAUSTED":
+        connection.closed = lapse.time
+        _become(connection, "timed_out")
+    elif lapse.kind == "REP_EXHAUSTED":
+        connection.closed = lapse.time
+        _become(connection, "half_open" if connection.active.state == "ESTABLISHED" else "timed_out")
+    elif lapse.kind in ("DREQ_LAPSED", "DREQ_EXHAUSTED"):
+        # The sender is gone or going; whether the other end ever heard of it the capture does not tell.
+        peer = connection.peer(lapse.role or "active")
+        if peer.state in ("DREQ_RCVD", "ESTABLISHED"):
+            _become(connection, "half_open")
+
+
+def _establish(connection: Connection, time: int) -> None:
+    if connection.established is None:
+        connection.established = time
+    if connection.closed is None:
+        _become(connection, "established")
+
+
+def _become(connection: Connection, outcome: str) -> None:
+    """Partial and stale stay what they are: one says what was captured, the other what was proved."""
+    if connection.outcome not in ("partial", "stale"):
+        connection.outcome = outcome  # type: ignore[assignment]

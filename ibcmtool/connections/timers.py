@@ -1,0 +1,110 @@
+"""Timers of the CM: the 5-bit times, how long each side waits, and how long timewait lasts.
+
+All results are nanoseconds. A field that the capture did not show is None; what was computed without it says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ibcmtool.model import Role, Timewait
+
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+
+# Stands in for a Primary Local ACK Timeout that was not captured: 4.3 s, what InfiniBand subnets with a packet life
+# of 18 and Linux RoCE hosts stay below, so an assumed timewait errs on the long side (and is never "certain").
+DEFAULT_ACK_TIMEOUT = 20
+# Upstream Linux rdma_cm (CMA_CM_RESPONSE_TIMEOUT) and its Max CM Retries.
+DEFAULT_RESPONSE_TIMEOUT = 20
+DEFAULT_MAX_CM_RETRIES = 15
+
+
+def exponent(n: int) -> int:
+    """The nominal time of a 5-bit field: 4.096 us * 2^n (IBA 12.7)."""
+    return 4096 << n
+
+
+def linux(n: int) -> int:
+    """The time that Linux makes of it (cm_convert_to_ms): powers of two in ms, 4.6 % short, at least 1 ms."""
+    return (1 << max(n - 8, 0)) * MILLISECOND
+
+
+def cm_ack_timeout(ca_ack_delay: int, packet_life: int) -> int:
+    """The 5-bit sum of a CA ack delay and two packet life times, as Linux rounds it."""
+    timeout = packet_life + 1
+    if timeout >= ca_ack_delay:
+        timeout += ca_ack_delay >= timeout - 1
+    else:
+        timeout = ca_ack_delay + (timeout >= ca_ack_delay - 1)
+    return min(31, timeout)
+
+
+def _field(message: Any, name: str) -> int | None:
+    """A field of a REQ or REP that may not have been captured, or may be a SIDR message, which has no timers."""
+    value: int | None = getattr(message, name, None)
+    return value
+
+
+def packet_life(request: Any) -> int | None:
+    """The largest packet life (5-bit) that fits the REQ's Local ACK Timeout: ack delay + 2 * life <= timeout."""
+    timeout = _field(request, "primary_local_ack_timeout")
+    return None if timeout is None else max(timeout - 1, 0)
+
+
+class Wait(NamedTuple):
+    """How long a sender waits for its answer before it sends again."""
+
+    minimum: int  # the answer time asked for, as Linux rounds it; no path time
+    nominal: int  # with the path time that the REQ allows for
+    assumed: bool  # a field was not captured; defaults stand in
+
+
+def response_wait(request: Any, role: Role) -> Wait:
+    """How long `role` waits for the answer to its REQ, REP or DREQ.
+
+    The active side waits for the Remote CM Response Timeout and two packet lives, the passive side for the Local CM
+    Response Timeout (Linux adds no path time there).
+    """
+    asked = _field(request, "remote_cm_response_timeout" if role == "active" else "local_cm_response_timeout")
+    life = packet_life(request)
+    known = asked is not None
+    asked = DEFAULT_RESPONSE_TIMEOUT if asked is None else asked
+    path = 2 * exponent(life) if role == "active" and life is not None else 0
+    return Wait(linux(asked), exponent(asked) + path, not known)
+
+
+def max_cm_retries(request: Any) -> int | None:
+    """Max CM Retries of the REQ: how often a message may be sent again; None if not captured."""
+    return _field(request, "max_cm_retries")
+
+
+def retry_budget(request: Any, role: Role) -> int:
+    """The longest time from a first REQ, REP or DREQ until its sender gives up (nominal)."""
+    retries = max_cm_retries(request)
+    return (1 + (DEFAULT_MAX_CM_RETRIES if retries is None else retries)) * response_wait(request, role).nominal
+
+
+def timewait(start: int, request: Any, reply: Any, role: Role) -> Timewait:
+    """The timewait of one end that lets go at `start`.
+
+    Passive side of Linux: the REQ's Local ACK Timeout exactly. Active side of Linux: ack delay of the peer (REP's
+    Target ACK Delay) and twice its own packet life, which is not on the wire but at most Local ACK Timeout - 1;
+    so the minimum holds for any packet life and the likely value for equal ack delays on both sides. The maximum
+    is one step above the larger of the two, which covers every implementation known.
+    """
+    ack_timeout = _field(request, "primary_local_ack_timeout")
+    ack_delay = _field(reply, "target_ack_delay")
+    assumed = ack_timeout is None
+    if ack_timeout is None:
+        ack_timeout = DEFAULT_ACK_TIMEOUT
+    if role == "passive":
+        minimum = likely = linux(max(ack_timeout, 1))
+    else:
+        minimum = linux(max(ack_delay or 0, 1))
+        likely = linux(cm_ack_timeout(ack_delay or 0, max(ack_timeout - 2, 0)))
+    if assumed:
+        minimum = 0
+    likely = max(likely, minimum)
+    maximum = max(exponent(min(31, max(ack_timeout, ack_delay or 0) + 1)), likely)
+    return Timewait(start, start + minimum, start + likely, start + maximum, assumed)

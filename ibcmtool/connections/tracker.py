@@ -1,0 +1,321 @@
+"""The tracker: CM messages in, connections and events out.
+
+Feed it messages in the order of their times (a little disorder is harmless), advance it when time passes without a
+message, finish it at the end of the capture. It never raises on any message, and judges nothing: the rules do.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from ibcmtool.connections.births import new_connection, partial_connection
+from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
+from ibcmtool.connections.lapses import ROLES, Lapse, all_sent, lapses, sends
+from ibcmtool.connections.outcomes import note, note_data, note_lapse
+from ibcmtool.connections.tables import transition
+from ibcmtool.connections.timers import response_wait, timewait
+from ibcmtool.connections.watch import Watch
+from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Role, Sighting, Step
+
+REQUESTS = ("REQ", "SIDR_REQ")
+ANSWERS = ("MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP")
+
+# The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
+# sender whose PSN does not count. Two files may have clocks any time apart.
+COPY_WINDOW = 1_000_000_000
+
+# What is sent again until it is answered, and by whom; the sender's state is named after it.
+RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
+
+PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
+EndpointNames = Callable[[int, bytes], "tuple[str, str] | None"]
+
+
+class Tracker:
+    """Replays CM messages into connections.
+
+    `endpoint_names(service_id, private_data)` gives the names of both ends where a REQ's private data holds them.
+    `watched` is the set of QPNs whose data packets are worth feeding.
+    """
+
+    def __init__(self, endpoint_names: EndpointNames | None = None) -> None:
+        self._endpoint_names = endpoint_names
+        self._book = Book()
+        self._watch = Watch()
+        self._live: dict[int, Connection] = {}
+        self._count = 0
+        self._now = 0
+        self._heap: list[tuple[int, int]] = []  # (due, connection id)
+        self._due: dict[int, int] = {}  # what the heap's valid entry of a connection is
+        self._lapsed: dict[int, set[Lapse]] = {}  # deadlines already told
+        self._duties: dict[int, list[tuple[int, Connection]]] = {}  # stale connection -> (deadline, refused attempt)
+
+    @property
+    def watched(self) -> Watch:
+        return self._watch
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def feed(self, message: CmMessage) -> list[Event]:
+        """One message; the events that its time and it itself bring."""
+        events = self.advance(message.time)
+        if message.type in REQUESTS:
+            match = self._request(message)
+        elif message.type in ANSWERS:
+            match = self._answer(message)
+        else:  # no part of a connection: ClassPortInfo, SAP and SPR (layout unknown), attributes unknown
+            match = None
+        if match is not None:
+            events += self._apply(match.connection, match.sender, message)
+        return events
+
+    def feed_data(self, packet: DataPacket) -> list[Event]:
+        """One RC or UC packet to a watched QPN."""
+        events = self.advance(packet.time)
+        for connection, sender in self._watch.senders(packet):
+            if note_data(connection, sender, packet):
+                events.append(Event("DATA", packet.time, connection, role=sender))
+            self._watch.update(connection)
+        return events
+
+    def advance(self, time: int) -> list[Event]:
+        """Let the capture's time pass; it never goes back."""
+        self._now = max(self._now, time)
+        if not self._heap or self._heap[0][0] > self._now:
+            return []
+        events: list[Event] = []
+        while self._heap and self._heap[0][0] <= self._now:
+            due, number = heapq.heappop(self._heap)
+            if self._due.get(number) == due:
+                del self._due[number]
+                events += self._wake(self._live[number], due)
+        return events
+
+    def finish(self) -> list[Event]:
+        """The end of the capture: what is still open is told as it stands, in the order of the connections."""
+        events: list[Event] = []
+        for connection in list(self._live.values()):
+            for _, refused in self._duties.pop(connection.id, ()):
+                events.append(Event("STALE_DUTY", self._now, refused, related=connection))
+        for connection in list(self._live.values()):
+            # The last wait may reach beyond the capture: with every allowed send seen, no further one will come.
+            for message_type, role in RETRIED:
+                state = connection.end(role).state
+                if state == f"{message_type}_SENT" and all_sent(connection, message_type, role):
+                    events += self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
+            events.append(Event("ENDED", self._now, connection))
+        self._live.clear()
+        self._heap.clear()
+        return events
+
+    # -- whose is it? ----------------------------------------------------------------------------------------------
+
+    def _request(self, message: CmMessage) -> Match | None:
+        fields = message.fields
+        if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
+            return None
+        known = self._book.request(message)
+        if known is not None and _continues(known, message):
+            return Match(known, "active")
+        connection = new_connection(self._next_id(), message, self._endpoint_names)
+        if known is not None:
+            if known.steps[0].message.mad == message.mad:
+                connection.ghost_of = known
+            elif message.type == "REQ":
+                connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
+        connection.request_conflicts = self._book.conflicts(
+            connection, connection.active, connection.passive, message.time
+        )
+        self._live[connection.id] = connection
+        self._book.add_active(connection)
+        return Match(connection, "active")
+
+    def _answer(self, message: CmMessage) -> Match | None:
+        fields = message.fields
+        if (fields.request_id if message.type == "SIDR_REP" else fields.remote_comm_id) is None:
+            return None  # cut off before its ids
+        match = self._book.answer(message)
+        if match is None:
+            match = partial_connection(self._next_id(), message)
+            self._live[match.connection.id] = match.connection
+            self._book.add_active(match.connection)
+            self._book.add_passive(match.connection)
+        elif match.sender == "passive" and message.type in ("REP", "MRA"):
+            self._bind(match.connection, message)
+        return match
+
+    def _bind(self, connection: Connection, message: CmMessage) -> None:
+        """Learn the passive end from its MRA or REP. A REP after an end (a REQ taken as new) replaces what was."""
+        passive, fields = connection.passive, message.fields
+        if passive.comm_id is not None and passive.comm_id != fields.local_comm_id:
+            if passive.state not in ("REQ_RCVD", "MRA_REQ_SENT", "IDLE", "LISTEN", "TIMEWAIT"):
+                return  # a second answer while the first one stands: not a new life
+            self._book.release(connection)
+            passive.timewait = None
+        elif passive.comm_id is not None and (message.type == "MRA" or connection.reply is not None):
+            return
+        passive.comm_id = fields.local_comm_id
+        if message.type == "REP":
+            connection.reply = fields
+            passive.qpn = fields.local_eecn if _is_xrc(connection) else fields.local_qpn
+            passive.ca_guid = fields.local_ca_guid
+            connection.reply_conflicts = self._book.conflicts(connection, passive, connection.active, message.time)
+        self._book.add_passive(connection)
+
+    def _next_id(self) -> int:
+        self._count += 1
+        return self._count
+
+    # -- what does it do? ------------------------------------------------------------------------------------------
+
+    def _apply(self, connection: Connection, sender: Role, message: CmMessage) -> list[Event]:
+        earlier = [s for s in connection.steps if s.message.mad == message.mad and s.sender == sender]
+        for step in earlier:
+            if _is_copy(step.message, message):
+                step.sightings.append(Sighting(message.file, message.frame, message.time))
+                return [Event("SIGHTING", message.time, connection, step)]
+        active, passive = connection.active, connection.passive
+        before = {"active": active.state, "passive": passive.state}
+        after = transition(active.state, passive.state, sender, _table_key(message))
+        disposition: str = after.disposition
+        receiver = PEER[sender]
+        states = {"active": after.active, "passive": after.passive}
+        if message.type == "DREQ" and _names_wrong_qpn(connection, sender, message):
+            states = before  # the receiver checks the Remote QPN; its silence leaves both where they were
+            disposition = "ignored"
+        elif earlier and states[receiver] == before[receiver] and disposition != "unexpected":
+            disposition = "duplicate"
+        step = Step(
+            message, sender, disposition, earlier[0] if earlier else None, states["active"], states["passive"]  # type: ignore[arg-type]
+        )
+        connection.steps.append(step)
+        for role in ROLES:
+            self._enter(connection, role, states[role], message.time)
+        note(connection, step)
+        events = [Event(message.type, message.time, connection, step)]
+        if message.type == "REJ":
+            events += self._stale(connection, step)
+        elif message.type == "DREQ":
+            events += self._duty_done(connection, step)
+        self._watch.update(connection)
+        self._schedule(connection)
+        return events
+
+    def _enter(self, connection: Connection, role: Role, state: str, time: int) -> None:
+        end = connection.end(role)
+        end.state = state  # type: ignore[assignment]
+        if state == "TIMEWAIT" and end.timewait is None:
+            end.timewait = timewait(time, connection.request, connection.reply, role)
+
+    def _stale(self, connection: Connection, step: Step) -> Iterator[Event]:
+        """A REJ 10 against a QPN that the rejecting CA still holds: the earlier connection is dead at its owner."""
+        fields = step.message.fields
+        if fields.reason != STALE_CONNECTION:
+            return
+        conflicts = connection.request_conflicts if step.sender == "passive" else connection.reply_conflicts
+        for conflict in conflicts:
+            old, holder = conflict.other, PEER[conflict.owner]
+            if not conflict.same_peer or conflict.peer_state in CLOSED_STATES:
+                continue
+            old.stale_by = old.stale_by or connection
+            old.outcome = "stale"
+            self._enter(old, conflict.owner, "IDLE", step.message.time)
+            if conflict.peer_state == "ESTABLISHED" and old.end(holder).state == "ESTABLISHED":
+                deadline = step.message.time + response_wait(old.request, holder).nominal
+                self._duties.setdefault(old.id, []).append((deadline, connection))
+                self._schedule(old)
+            else:  # no DREQ is owed: not established there, or its DREQ is under way already
+                yield Event("STALE_DUTY", step.message.time, connection, related=old)
+
+    def _duty_done(self, connection: Connection, step: Step) -> Iterator[Event]:
+        if step.disposition != "ignored":
+            for _, refused in self._duties.pop(connection.id, ()):
+                yield Event("STALE_DUTY", step.message.time, refused, step, related=connection)
+
+    # -- what lapses? ----------------------------------------------------------------------------------------------
+
+    def _schedule(self, connection: Connection) -> None:
+        due = min((lapse.time for lapse in self._pending(connection)), default=None)
+        known = self._due.get(connection.id)
+        if due is not None and (known is None or due < known):
+            self._due[connection.id] = due
+            heapq.heappush(self._heap, (due, connection.id))
+
+    def _pending(self, connection: Connection) -> Iterator[Lapse]:
+        told = self._lapsed.get(connection.id, ())
+        yield from (lapse for lapse in lapses(connection) if lapse not in told)
+        for deadline, _ in self._duties.get(connection.id, ()):
+            yield Lapse(deadline, "STALE_DUTY")
+
+    def _wake(self, connection: Connection, now: int) -> list[Event]:
+        events: list[Event] = []
+        for lapse in sorted(self._pending(connection), key=lambda lapse: lapse.time):
+            if lapse.time > now:
+                break
+            events += self._lapse(connection, lapse)
+            if lapse.kind == "ENDED":
+                self._forget(connection)
+                return events
+        self._schedule(connection)
+        return events
+
+    def _lapse(self, connection: Connection, lapse: Lapse) -> list[Event]:
+        if lapse.kind == "STALE_DUTY":
+            over = [refused for deadline, refused in self._duties[connection.id] if deadline <= lapse.time]
+            self._duties[connection.id] = [d for d in self._duties[connection.id] if d[0] > lapse.time]
+            return [Event("STALE_DUTY", lapse.time, refused, related=connection) for refused in over]
+        if lapse.kind == "DREQ_LAPSED":
+            self._lapsed.setdefault(connection.id, set()).add(lapse)
+        elif lapse.role is not None:
+            state = "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE"
+            self._enter(connection, lapse.role, state, lapse.time)
+        note_lapse(connection, lapse)
+        self._watch.update(connection)
+        return [Event(lapse.kind, lapse.time, connection, role=lapse.role)]
+
+    def _forget(self, connection: Connection) -> None:
+        self._book.remove(connection)
+        self._watch.remove(connection)
+        for table in (self._live, self._due, self._lapsed, self._duties):
+            table.pop(connection.id, None)
+
+
+def _continues(known: Connection, message: CmMessage) -> bool:
+    """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
+    first = known.steps[0].message
+    if any(_is_copy(step.message, message) for step in known.steps if step.message.mad == message.mad):
+        return True
+    same_content = first.mad[24:] == message.mad[24:]
+    if known.request is None or not (same_content or first.tid == message.tid):
+        return False
+    closed = any(step.message.type in ("DREQ", "DREP") for step in known.steps)
+    return not closed
+
+
+def _is_copy(earlier: CmMessage, message: CmMessage) -> bool:
+    """Whether this is the very same packet, captured again: a repetition by the sender has another BTH PSN."""
+    return (
+        earlier.psn is not None
+        and earlier.psn == message.psn
+        and earlier.mad == message.mad
+        and (earlier.file != message.file or abs(message.time - earlier.time) < COPY_WINDOW)
+    )
+
+
+def _table_key(message: CmMessage) -> str:
+    if message.type == "MRA":
+        return f"MRA {message.fields.message_mraed}"
+    if message.type == "REJ" and message.fields.reason == STALE_CONNECTION:
+        return "REJ 10"
+    return message.type
+
+
+def _names_wrong_qpn(connection: Connection, sender: Role, message: CmMessage) -> bool:
+    named, qpn = message.fields.remote_qpn, connection.peer(sender).qpn
+    return named is not None and qpn is not None and named != qpn
+
+
+def _is_xrc(connection: Connection) -> bool:
+    request = connection.request
+    return request is not None and request.transport_service_type == 3 and request.extended_transport_type == 1

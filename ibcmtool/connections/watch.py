@@ -1,0 +1,74 @@
+"""Which QPNs are worth a look at their data packets.
+
+Data proves that its sender's QP is up: before the RTU was seen, or after the other end has let go. Between the two
+it proves nothing new, and looking at every packet would cost the fast path its speed; so a connection is watched only
+until both ends have sent, and again while exactly one end is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.book import CLOSED_STATES
+from ibcmtool.model import Connection, DataPacket, Role
+
+HAS_QP_UP = frozenset({"REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
+
+
+class Watch:
+    """A container of destination QPNs (`qpn in watch`), kept by connection."""
+
+    def __init__(self) -> None:
+        self._by_qpn: dict[int, list[tuple[Connection, Role]]] = {}
+        self._watched: set[int] = set()  # connection ids
+
+    def __contains__(self, qpn: object) -> bool:
+        return qpn in self._by_qpn
+
+    def __bool__(self) -> bool:
+        return bool(self._by_qpn)
+
+    def senders(self, packet: DataPacket) -> list[tuple[Connection, Role]]:
+        """The connections that this packet can belong to, and which end sent it."""
+        return [
+            (connection, sender)
+            for connection, sender in self._by_qpn.get(packet.dest_qpn, ())
+            if connection.end(sender).address.matches(packet.source)
+            and connection.peer(sender).address.matches(packet.destination)
+        ]
+
+    def update(self, connection: Connection) -> None:
+        """Watch or leave this connection, as its states ask for."""
+        if connection.reply is None or not (connection.active.qpn and connection.passive.qpn):
+            return
+        open_ends = [end for end in (connection.active, connection.passive) if end.state not in CLOSED_STATES]
+        starting = len(open_ends) == 2 and len(connection.first_data) < 2
+        starting = starting and all(end.state in HAS_QP_UP for end in open_ends)
+        if starting or len(open_ends) == 1:
+            self._add(connection)
+        else:
+            self.remove(connection)
+
+    def _add(self, connection: Connection) -> None:
+        if connection.id in self._watched:
+            return
+        self._watched.add(connection.id)
+        for qpn, sender in _directions(connection):
+            self._by_qpn.setdefault(qpn, []).append((connection, sender))
+
+    def remove(self, connection: Connection) -> None:
+        """Leave it; nothing happens if it was not watched."""
+        if connection.id not in self._watched:
+            return
+        self._watched.discard(connection.id)
+        for qpn, sender in _directions(connection):
+            kept = [entry for entry in self._by_qpn.get(qpn, ()) if entry[0] is not connection]
+            if kept:
+                self._by_qpn[qpn] = kept
+            else:
+                self._by_qpn.pop(qpn, None)
+
+
+def _directions(connection: Connection) -> tuple[tuple[int, Role], tuple[int, Role]]:
+    """Destination QPN and the end that sends to it."""
+    return (connection.passive.qpn or 0, "active"), (connection.active.qpn or 0, "passive")

@@ -1,0 +1,261 @@
+"""The typed records that cross the doors between the rooms.
+
+Flow, one way: source -> Frame -> decode -> CmMessage -> tracker -> Event -> rules -> Finding -> report.
+
+Units: every time and duration is an integer number of nanoseconds (times since the epoch). Identifiers are
+plain integers; GIDs are 16 bytes. The records handed on are immutable; the one exception is `Connection` (with its
+two `End`s and its `Step`s), which the tracker alone writes to while the connection lives, and all others only read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+Severity = Literal["error", "warning", "info"]
+Confidence = Literal["certain", "probable", "possible"]
+Policy = Literal["relaxed", "strict"]
+Role = Literal["active", "passive"]
+Transport = Literal["InfiniBand", "RoCE v1", "RoCE v2"]
+Outcome = Literal[
+    "connecting", "established", "closed", "rejected", "timed_out", "stale", "half_open", "resolved", "partial"
+]
+State = Literal[
+    "UNKNOWN",  # not a CM state: the capture does not tell (it starts inside the connection)
+    "IDLE",
+    "LISTEN",
+    "REQ_SENT",
+    "MRA_REQ_RCVD",
+    "REP_RCVD",
+    "MRA_REP_SENT",
+    "REQ_RCVD",
+    "MRA_REQ_SENT",
+    "REP_SENT",
+    "MRA_REP_RCVD",
+    "ESTABLISHED",
+    "DREQ_SENT",
+    "DREQ_RCVD",
+    "TIMEWAIT",
+    "SIDR_REQ_SENT",
+    "SIDR_REQ_RCVD",
+]
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # worst first
+
+
+class Frame(NamedTuple):
+    """One captured packet, as it stands in its source."""
+
+    file: int  # index of the input that it came from
+    number: int  # Wireshark's frame number within that input, from 1
+    time: int  # ns since the epoch
+    link_type: int  # LINKTYPE_ number of the pcap registry
+    data: bytes  # what was captured, from the link layer on
+    wire_length: int  # length on the wire; longer than data when the snap length cut the frame
+
+
+class Address(NamedTuple):
+    """Where a packet came from or went to. A RoCE v2 IPv4 address is the IPv4-mapped GID, as in the GID tables."""
+
+    gid: bytes | None = None  # 16 bytes; None where the packet had no GRH and no IP header
+    lid: int | None = None  # None on RoCE
+
+    def matches(self, other: Address) -> bool:
+        """Whether both can be the same port: decided by GID, else by LID; not comparable counts as yes."""
+        if self.gid is not None and other.gid is not None:
+            return self.gid == other.gid
+        if self.lid is not None and other.lid is not None:
+            return self.lid == other.lid
+        return True
+
+
+class CmMessage(NamedTuple):
+    """One CM MAD as seen on the wire.
+
+    `fields` is a named tuple made from the field list of the message's Scapy layer (dissectors/cm.py): same names,
+    same order; integers, `bytes` for GIDs, additional information and private data; None for a field that the
+    capture cut off. `mad` holds the captured bytes from the MAD header on, at most 256.
+    """
+
+    file: int
+    frame: int
+    time: int
+    type: str  # REQ MRA REJ REP RTU DREQ DREP SIDR_REQ SIDR_REP LAP APR SAP SPR ClassPortInfo
+    source: Address
+    destination: Address
+    transport: Transport
+    psn: int | None  # BTH PSN: tells a retransmission (new PSN) from a second sighting (same); None from live sources
+    tid: int  # MAD TransactionID
+    fields: Any
+    mad: bytes
+    icrc_ok: bool | None  # None: not checkable (frame cut, or no ICRC in this source)
+    class_version: int = 2
+    method: int = 3
+
+
+class DataPacket(NamedTuple):
+    """An RC or UC packet to a QPN that the tracker watches: proof that its sender's QP is up."""
+
+    file: int
+    frame: int
+    time: int
+    source: Address
+    destination: Address
+    dest_qpn: int
+
+
+class Timewait(NamedTuple):
+    """The interval in which one end's QPN must not serve a new connection (absolute times, ns)."""
+
+    start: int
+    minimum: int  # no implementation known ends it earlier
+    likely: int  # where Linux ends it
+    maximum: int  # every implementation known has ended it
+    assumed: bool  # True: the Local ACK Timeout was not seen, a default stands in
+
+
+class Sighting(NamedTuple):
+    """Another place where the very same packet was captured."""
+
+    file: int
+    frame: int
+    time: int
+
+
+@dataclass(slots=True)
+class End:
+    """One end of a connection: a QP of a CA, and the state its CM must be in as far as the wire tells."""
+
+    role: Role
+    address: Address
+    state: State
+    ca_guid: int | None = None
+    qpn: int | None = None
+    comm_id: int | None = None
+    name: str = ""  # for people: IP:port where the private data tells, else GID, else LID
+    timewait: Timewait | None = None
+
+
+@dataclass(slots=True)
+class Step:
+    """One message of a connection, in its place."""
+
+    message: CmMessage
+    sender: Role | Literal["unknown"]
+    disposition: Literal["accepted", "duplicate", "ignored", "unexpected"]
+    retransmission_of: Step | None  # the first Step with the same MAD bytes
+    active_state: State  # after this message
+    passive_state: State
+    sightings: list[Sighting] = field(default_factory=list)
+
+
+class Conflict(NamedTuple):
+    """A REQ or REP names a QPN that an earlier connection of the same CA used and may not have given back."""
+
+    other: Connection
+    owner: Role  # which end of `other` the reused QPN belongs to
+    same_peer: bool  # the message goes to the CA at the other end of `other`
+    owner_state: State  # states in `other` when the message was seen
+    peer_state: State
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One life between two ends, from the first REQ (or SIDR_REQ) until both ends let go. Written by the tracker only."""
+
+    id: int
+    active: End
+    passive: End
+    transport: Transport
+    opened: int  # time of its first message
+    service_id: int | None = None
+    steps: list[Step] = field(default_factory=list)
+    request: Any = None  # fields of the REQ or SIDR_REQ; None when it was not captured
+    reply: Any = None  # fields of the (latest) REP or SIDR_REP
+    established: int | None = None
+    closed: int | None = None
+    outcome: Outcome = "connecting"
+    history: str = ""
+    reject: Step | None = None  # the latest REJ that ended it
+    request_conflicts: tuple[Conflict, ...] = ()  # found when its REQ was first seen
+    reply_conflicts: tuple[Conflict, ...] = ()  # found when its REP was first seen
+    stale_by: Connection | None = None  # the later attempt that proved this one stale
+    ghost_of: Connection | None = None  # the ended connection whose REQ came again, byte for byte
+    comm_id_conflict: Conflict | None = None  # an earlier connection with this REQ's Local Communication ID and CA GUID
+    first_data: dict[Role, DataPacket] = field(default_factory=dict)  # by sender
+    last_data: dict[Role, DataPacket] = field(default_factory=dict)
+
+    def end(self, role: Role) -> End:
+        return self.active if role == "active" else self.passive
+
+    def peer(self, role: Role) -> End:
+        return self.passive if role == "active" else self.active
+
+
+class Event(NamedTuple):
+    """What the tracker tells the rules. `kind` is a message type for steps, else one of EVENT_KINDS."""
+
+    kind: str
+    time: int
+    connection: Connection
+    step: Step | None = None
+    role: Role | None = None  # the end that a lapse is about
+    related: Connection | None = None
+
+
+# Events that no message carries: they come when the capture's time says so, or at its end.
+EVENT_KINDS = (
+    "SIGHTING",  # `step` was captured once more (Step.sightings)
+    "DATA",  # first data packet of `role` (connection.first_data[role])
+    "REQ_EXHAUSTED",  # every REQ allowed was sent and the last wait is over (or the capture ended in it)
+    "REP_EXHAUSTED",
+    "DREQ_LAPSED",  # one timeout after a DREQ of `role` without DREP
+    "DREQ_EXHAUSTED",  # the DREQ sender `role` went to TIMEWAIT without DREP
+    "STALE_DUTY",  # connection was refused with REJ 10 because of `related`; its DREQ came (step) or is overdue (None)
+    "TIMEWAIT_OVER",  # of `role`
+    "ENDED",  # nothing more is expected: the final word on the connection (also at the end of the capture)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One judgement, with the frames and the numbers that it was computed from."""
+
+    code: str
+    name: str
+    severity: Severity
+    confidence: Confidence
+    policy: Literal["both", "strict", "relaxed"]  # under which reading of the spec it stands as given
+    connection: int | None
+    related: tuple[int, ...]
+    frames: tuple[tuple[int, int], ...]  # (file, frame number)
+    message: str
+    advice: str
+    evidence: dict[str, Any]
+    time: int | None = None
+
+
+@dataclass(slots=True)
+class InputInfo:
+    """What was read from one input. Counters grow while it is read."""
+
+    path: str
+    format: str = ""  # pcap | pcapng | erf, "+gzip" or "+zstd" appended
+    link_types: list[int] = field(default_factory=list)
+    frames: int = 0
+    cm_messages: int = 0
+    first_time: int | None = None
+    last_time: int | None = None
+    truncated: bool = False  # the input ends in the middle of a record, or is damaged
+    damage: str = ""  # where and what, one line
+    cut_frames: int = 0  # frames shorter than on the wire (snap length)
+
+
+@dataclass(slots=True)
+class Analysis:
+    """All that a report needs."""
+
+    policy: Policy
+    inputs: list[InputInfo]
+    connections: list[Connection]
+    findings: list[Finding]  # worst first, then by time

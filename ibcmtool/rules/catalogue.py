@@ -1,0 +1,83 @@
+"""What a rule is, and the one catalogue of all rules.
+
+`explain`, docs/rules.md, the reports and the judge all read CATALOGUE; nothing else says what a code means.
+A code, once released, keeps its meaning. The families follow the letters: S stale connections, T timewait and reuse,
+H handshake order and matching, R retries and timing, X across connections, C quality of the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from ibcmtool.model import Confidence, Connection, Event, Policy, Severity, Step
+from ibcmtool.rules.view import View
+
+PolicyScope = Literal["both", "strict", "relaxed"]
+
+
+class Verdict(NamedTuple):
+    """What one rule says of one event. The judge makes the Finding from it and from the rule's own texts."""
+
+    message: str  # one or two sentences with the numbers in them
+    steps: tuple[Step, ...]  # the messages it speaks of; their frames become the finding's frames
+    evidence: dict[str, Any]  # the numbers that it was computed from (ns under keys that end in _ns)
+    confidence: Confidence = "certain"
+    severity: Severity | None = None  # None: the rule's own
+    connection: Connection | None = None  # None: the event's
+    related: tuple[Connection, ...] = ()
+    advice: str | None = None  # None: the rule's own
+    policy: PolicyScope = "both"
+
+
+RuleFunction = Callable[[Event, View], Iterator[Verdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its texts, and the events that it wants to see."""
+
+    code: str
+    name: str  # kebab-case, stable like the code
+    title: str  # one line, what was seen
+    severity: Severity  # the usual one; a verdict may differ, the explanation says when
+    on: tuple[str, ...]  # message types and EVENT_KINDS
+    clause: str  # spec clause or kernel behaviour that it rests on
+    explanation: str
+    false_positives: str  # what can make it wrong, and how it guards itself
+    advice: str  # what to do next
+    judge: RuleFunction
+
+
+CATALOGUE: dict[str, Rule] = {}
+
+
+def rule(
+    code: str,
+    name: str,
+    title: str,
+    *,
+    severity: Severity,
+    on: tuple[str, ...],
+    clause: str,
+    explanation: str,
+    false_positives: str,
+    advice: str,
+) -> Callable[[RuleFunction], RuleFunction]:
+    """Enter a rule into the catalogue; the decorated function judges one event and yields a Verdict per breach."""
+
+    def enter(judge: RuleFunction) -> RuleFunction:
+        if code in CATALOGUE:
+            raise ValueError(f"two rules with code {code}")
+        CATALOGUE[code] = Rule(
+            code, name, title, severity, on, clause, explanation, false_positives, advice, judge
+        )
+        return judge
+
+    return enter
+
+
+def severity_under(policy: Policy, strict: Severity, relaxed: Severity) -> Severity:
+    """The severity of a finding on which the two readings of the specification differ."""
+    return strict if policy == "strict" else relaxed
