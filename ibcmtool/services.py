@@ -1,0 +1,117 @@
+"""Service ids in words, and what the private data of a connection says.
+
+A service id is 64 bits. Its first byte (AGN) says who administers it: 0x00 IBTA, 0x01 IETF, 0x02 local. The IBTA gave
+0x0000000001PPpppp to the RDMA IP CM Service (annex A11): PP is an IP protocol number, pppp a port; Linux calls the
+16 bits 0x01PP a port space. `name` and `endpoint_names` work on the bare bytes and load nothing; the other functions
+import the Scapy layers of `dissectors.private_data` when they are first called.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ibcmtool.model import CmMessage, Connection
+
+_IP_CM = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
+_IP_CM_HEADER = struct.Struct("!BBH16s16s")
+_IPV4_PADDING = bytes(12)
+_PORT_SPACES = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
+_TCP_SERVICES = {
+    445: "SMB Direct",
+    987: "Lustre o2iblnd",
+    1234: "RTRS",
+    3260: "iSER",
+    4420: "NVMe/RDMA",
+    16385: "RDS",  # over IPv6
+    18634: "RDS",  # over IPv4
+    20049: "NFS/RDMA",
+}
+# RFC 4755 puts the UD QPN under the IETF's byte 0x01; Linux has always put it under 0x10, one hex digit off.
+_IPOIB_CM_BASES = (0x0100000000000000, 0x1000000000000000)
+
+
+def name(service_id: int) -> str:
+    """The service that an id stands for, e.g. "NVMe/RDMA 4420", "RDMA UDP 7174" or "IPoIB-CM UD QPN 0x000048"."""
+    if service_id >> 24 == _IP_CM:
+        protocol, port = service_id >> 16 & 0xFF, service_id & 0xFFFF
+        if protocol == 0x06 and port in _TCP_SERVICES:
+            return f"{_TCP_SERVICES[port]} {port}"
+        return f"RDMA {_PORT_SPACES.get(protocol, f'IP protocol {protocol}')} {port}"
+    if service_id >> 16 == 0x0001:
+        return f"SDP {service_id & 0xFFFF}"
+    if service_id >> 16 == 0x0002:
+        return f"RDMA IPoIB {service_id & 0xFFFF}"
+    if service_id & ~0xFFFFFF in _IPOIB_CM_BASES:
+        return f"IPoIB-CM UD QPN 0x{service_id & 0xFFFFFF:06x}"
+    owner = {0x00: "IBTA assigned ", 0x01: "IETF assigned ", 0x02: "locally administered "}.get(service_id >> 56, "")
+    return f"{owner}0x{service_id:016x}"
+
+
+def connection_service(connection: Connection) -> str:
+    """The service of a connection: its service id in words, made more precise by the private data of its REQ."""
+    service_id = connection.service_id
+    if service_id is None:
+        return "unknown"
+    from dissectors import private_data as formats
+
+    by_id = name(service_id)
+    protocol = formats.recognise(service_id, _request_data(connection))
+    if protocol is None or protocol is formats.RDMA_IP_CM_SERVICE or by_id.startswith(protocol.name):
+        return by_id
+    if service_id >> 24 == _IP_CM:
+        return f"{protocol.name} (RDMA CM port {service_id & 0xFFFF})"
+    return protocol.name
+
+
+def private_data(connection: Connection, message: CmMessage) -> list[tuple[str, str]] | None:
+    """The telling fields of a message's private data as (name, value), the most telling one first.
+
+    None where nothing is known: other messages than REQ, REP and REJ, a connection whose REQ was not captured or names
+    no protocol that we know, private data that does not have the protocol's form. REP and REJ carry no service id: they
+    are read as what the REQ of their connection was.
+    """
+    service_id = connection.service_id
+    if service_id is None or message.type not in ("REQ", "REP", "REJ"):
+        return None
+    from dissectors import private_data as formats
+
+    words: list[tuple[str, str]] = []
+    if message.type == "REJ" and service_id >> 24 == _IP_CM and message.fields.reason == 28:
+        length = message.fields.reject_info_length or 0
+        words += formats.ip_cm_reject_words((message.fields.additional_reject_info or b"")[:length])
+    protocol = formats.recognise(service_id, _request_data(connection))
+    if protocol is not None:
+        words += formats.words(protocol, message.type, message.fields.private_data or b"")
+    return words or None
+
+
+def _request_data(connection: Connection) -> bytes:
+    """Private data of the connection's REQ; empty where it was not captured."""
+    return (connection.request and connection.request.private_data) or b""
+
+
+def endpoint_names(service_id: int, private_data: bytes) -> tuple[str, str] | None:
+    """The ends that the RDMA IP CM header of a REQ or SIDR_REQ names: ("10.77.0.2:41234", "10.77.0.1:4420").
+
+    IPv6 addresses stand in brackets. The port is left out where the header has none (0, as librdmacm sends over AF_IB).
+    None without a header: another class of service id, fewer than 36 bytes, or bytes that Linux would refuse
+    (a version that is not 0, an IP version that is neither 4 nor 6) or that no IPv4 address has before it.
+    """
+    if service_id >> 24 != _IP_CM or len(private_data) < _IP_CM_HEADER.size:
+        return None
+    version, ip_version, source_port, source, destination = _IP_CM_HEADER.unpack_from(private_data)
+    if version != 0:
+        return None
+    if ip_version >> 4 == 4:
+        if source[:12] != _IPV4_PADDING or destination[:12] != _IPV4_PADDING:
+            return None
+        source_name, destination_name = socket.inet_ntoa(source[12:]), socket.inet_ntoa(destination[12:])
+    elif ip_version >> 4 == 6:
+        source_name = f"[{socket.inet_ntop(socket.AF_INET6, source)}]"
+        destination_name = f"[{socket.inet_ntop(socket.AF_INET6, destination)}]"
+    else:
+        return None
+    return f"{source_name}:{source_port}" if source_port else source_name, f"{destination_name}:{service_id & 0xFFFF}"

@@ -1,0 +1,252 @@
+"""Service ids in words, names of the ends, and what the private data of a connection says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.packet import Packet
+from scapy.utils import rdpcap
+
+import dissectors.cm
+import dissectors.encapsulation
+import dissectors.mad
+from dissectors.private_data import PROTOCOLS, RDMA_IP_CM, RPCRDMA_CM, SRP_LOGIN_REQ, NVMe_REJ, NVMe_REQ, recognise
+from ibcmtool import services
+
+ROOT = Path(__file__).resolve().parents[1]
+TCP_PORTS = 0x0000000001060000
+NVME = TCP_PORTS + 4420
+HEADER = RDMA_IP_CM(source_port=41234, source="10.77.0.2", destination="10.77.0.1")
+
+
+def private_data(layers: Packet, size: int = 92) -> bytes:
+    return bytes(layers).ljust(size, b"\0")
+
+
+def recorded(name: str, frame: int) -> SimpleNamespace:
+    """A CM message of a capture, as far as the services look at it."""
+    for folder in ("captures", "../shared/captures"):
+        path = ROOT / folder / name
+        if path.exists():
+            layer = rdpcap(str(path), count=frame)[frame - 1][dissectors.mad.MAD].payload
+            return message(type(layer).__name__.removeprefix("CM_"), layer)
+    pytest.skip(f"no capture {name}")
+
+
+def message(kind: str, fields: Any) -> SimpleNamespace:
+    return SimpleNamespace(type=kind, fields=fields)
+
+
+def connection(req: Any) -> SimpleNamespace:
+    return SimpleNamespace(service_id=req.service_id, request=req)
+
+
+def request(service_id: int, data: bytes | None) -> SimpleNamespace:
+    return SimpleNamespace(service_id=service_id, private_data=data)
+
+
+def reject(data: bytes, reason: int = 28, ari: bytes = b"") -> SimpleNamespace:
+    fields = SimpleNamespace(
+        reason=reason, reject_info_length=len(ari), additional_reject_info=ari.ljust(72, b"\0"), private_data=data
+    )
+    return message("REJ", fields)
+
+
+@pytest.mark.parametrize(
+    ("service_id", "name"),
+    [
+        (TCP_PORTS + 445, "SMB Direct 445"),
+        (TCP_PORTS + 987, "Lustre o2iblnd 987"),
+        (TCP_PORTS + 1234, "RTRS 1234"),
+        (TCP_PORTS + 3260, "iSER 3260"),
+        (TCP_PORTS + 4420, "NVMe/RDMA 4420"),
+        (TCP_PORTS + 16385, "RDS 16385"),
+        (TCP_PORTS + 18634, "RDS 18634"),
+        (TCP_PORTS + 20049, "NFS/RDMA 20049"),
+        (TCP_PORTS + 9999, "RDMA TCP 9999"),
+        (0x0000000001111C06, "RDMA UDP 7174"),
+        (0x0000000001111144, "RDMA UDP 4420"),
+        (0x00000000013F1C06, "RDMA IB 7174"),
+        (0x0000000001841C06, "RDMA IP protocol 132 7174"),
+        (0x0000000000011389, "SDP 5001"),
+        (0x0000000000020007, "RDMA IPoIB 7"),
+        (0x1000000000000048, "IPoIB-CM UD QPN 0x000048"),
+        (0x0100000000000405, "IPoIB-CM UD QPN 0x000405"),
+        (0x0100000001000405, "IETF assigned 0x0100000001000405"),
+        (0x0200000000000001, "locally administered 0x0200000000000001"),
+        (0x0002C903000E0B72, "IBTA assigned 0x0002c903000e0b72"),
+        (0x505400FFFEAA0001, "0x505400fffeaa0001"),
+        (0x1000000001000048, "0x1000000001000048"),
+        (0, "IBTA assigned 0x0000000000000000"),
+        (2**64 - 1, "0xffffffffffffffff"),
+    ],
+)
+def test_name(service_id, name):
+    assert services.name(service_id) == name
+
+
+def test_names_agree_with_the_formats():
+    """A port that makes the formats recognise a protocol carries that protocol's name."""
+    by_port = {port: recognise(TCP_PORTS + port, b"") for port in range(1 << 16)}
+    known = {port: protocol.name for port, protocol in by_port.items() if protocol is not PROTOCOLS[-1]}
+    assert {4420, 3260, 20049} <= known.keys()
+    assert {port: services.name(TCP_PORTS + port) for port in known} == {
+        port: f"{name} {port}" for port, name in known.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("service_id", "data", "name"),
+    [
+        (NVME, private_data(HEADER / NVMe_REQ()), "NVMe/RDMA 4420"),
+        (NVME, None, "NVMe/RDMA 4420"),
+        (TCP_PORTS + 4421, private_data(HEADER / NVMe_REQ()), "NVMe/RDMA (RDMA CM port 4421)"),
+        (TCP_PORTS + 9999, private_data(HEADER), "RDMA TCP 9999"),
+        (TCP_PORTS + 2049, private_data(HEADER / RPCRDMA_CM()), "NFS/RDMA (RDMA CM port 2049)"),
+        (0x0002C903000E0B72, private_data(SRP_LOGIN_REQ(iu_length=8260, target_port_id=1)), "SRP"),
+        (0x0002C903000E0B72, bytes(92), "IBTA assigned 0x0002c903000e0b72"),
+        (0x1000000000000048, bytes(92), "IPoIB-CM UD QPN 0x000048"),
+        (0x0000000001111C06, private_data(HEADER), "RDMA UDP 7174"),
+    ],
+)
+def test_service_of_a_connection(service_id, data, name):
+    assert services.connection_service(connection(request(service_id, data))) == name
+
+
+def test_service_of_a_connection_whose_req_is_missing():
+    assert services.connection_service(SimpleNamespace(service_id=None, request=None)) == "unknown"
+    assert services.connection_service(SimpleNamespace(service_id=NVME, request=None)) == "NVMe/RDMA 4420"
+
+
+def test_recorded_srp_login():
+    req, rej = (recorded("linux-rxe/srp_login_rejected.pcap", frame) for frame in (1, 2))
+    login = connection(req.fields)
+    assert services.connection_service(login) == "SRP (RDMA CM port 5555)"
+    assert services.private_data(login, rej) == [("reason", "RDMA channel limit reached for this initiator")]
+    assert services.private_data(login, req)[0] == ("initiator port id", "0x0000000000000000505400fffeaa0002")
+
+
+def test_recorded_nvme_queues():
+    for frame, qid in ((1, "0"), (80, "1")):
+        req, rep = (recorded("linux-rxe/nvme_connect_disconnect.pcap", number) for number in (frame, frame + 1))
+        queue = connection(req.fields)
+        assert services.connection_service(queue) == "NVMe/RDMA 4420"
+        assert services.private_data(queue, req)[0] == ("qid", qid)
+        assert [name for name, _ in services.private_data(queue, rep)] == ["crqsize"]
+
+
+def test_recorded_refusal_without_private_data():
+    req, rej = (recorded("linux-rxe/no_listener_rej.pcap", frame) for frame in (1, 2))
+    assert services.private_data(connection(req.fields), rej) is None
+    assert services.private_data(connection(req.fields), req) is None
+
+
+def test_nvme_reject():
+    queue = connection(request(NVME, private_data(HEADER / NVMe_REQ(qid=9))))
+    assert services.private_data(queue, reject(private_data(NVMe_REJ(status=3), 148))) == [("reason", "invalid QID")]
+    assert services.private_data(queue, reject(bytes(148))) is None
+
+
+def test_reject_by_the_rdma_ip_cm_service():
+    refused = connection(request(TCP_PORTS + 9999, private_data(HEADER)))
+    assert services.private_data(refused, reject(bytes(148), ari=b"\x00\x05")) == [
+        ("reason", "refused by the RDMA IP CM service: destination address")
+    ]
+    assert services.private_data(refused, reject(bytes(148), reason=12, ari=b"\x00\x05")) is None
+    elsewhere = connection(request(0x505400FFFEAA0001, bytes(92)))
+    assert services.private_data(elsewhere, reject(bytes(148), ari=b"\x00\x05")) is None
+
+
+def test_private_data_of_what_is_not_known():
+    queue = connection(request(NVME, private_data(HEADER / NVMe_REQ())))
+    rtu = message("RTU", SimpleNamespace(private_data=bytes(224)))
+    assert services.private_data(queue, rtu) is None
+    assert services.private_data(queue, message("REP", SimpleNamespace(private_data=None))) is None
+    assert services.private_data(SimpleNamespace(service_id=None, request=None), reject(bytes(148))) is None
+
+
+def test_rej_whose_fields_were_cut_off():
+    queue = connection(request(NVME, None))
+    fields = SimpleNamespace(reason=28, reject_info_length=None, additional_reject_info=None, private_data=None)
+    assert services.private_data(queue, message("REJ", fields)) is None
+
+
+def test_endpoint_names():
+    assert services.endpoint_names(NVME, private_data(HEADER)) == ("10.77.0.2:41234", "10.77.0.1:4420")
+    ipv6 = RDMA_IP_CM(source_port=40206, source="fd77::2", destination="fd77::1")
+    assert services.endpoint_names(NVME, bytes(ipv6)) == ("[fd77::2]:40206", "[fd77::1]:4420")
+
+
+def test_endpoint_names_without_source_port():
+    assert services.endpoint_names(NVME, bytes(RDMA_IP_CM(source="10.77.0.2", destination="10.77.0.1"))) == (
+        "10.77.0.2",
+        "10.77.0.1:4420",
+    )
+
+
+def changed(offset: int, value: int) -> bytes:
+    raw = bytearray(bytes(HEADER))
+    raw[offset] = value
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("service_id", "data"),
+    [
+        (0x1000000000000048, bytes(HEADER)),
+        (0x0000000000011144, bytes(HEADER)),
+        (NVME, bytes(HEADER)[:35]),
+        (NVME, b""),
+        (NVME, bytes(92)),
+        (NVME, changed(0, 0x10)),
+        (NVME, changed(0, 0x01)),
+        (NVME, changed(1, 0x50)),
+        (NVME, changed(4, 1)),
+        (NVME, changed(31, 1)),
+    ],
+)
+def test_no_endpoint_names(service_id, data):
+    assert services.endpoint_names(service_id, data) is None
+
+
+@given(
+    st.integers(0x1000000, 0x1FFFFFF),
+    st.binary(min_size=36, max_size=92)
+    | st.builds(
+        lambda version, port, source, destination, padding: (
+            bytes([0, version]) + port + padding + source[-4:] + padding + destination[-4:]
+            if version >> 4 == 4
+            else bytes([0, version]) + port + source + destination
+        ),
+        st.sampled_from([0x40, 0x4F, 0x60, 0x00]),
+        st.binary(min_size=2, max_size=2),
+        st.binary(min_size=16, max_size=16),
+        st.binary(min_size=16, max_size=16),
+        st.sampled_from([bytes(12), bytes(11) + b"\x01"]),
+    ),
+)
+def test_endpoint_names_are_those_of_the_layer(service_id, data):
+    header = RDMA_IP_CM(data)
+    names = services.endpoint_names(service_id, data)
+    if not RDMA_IP_CM.fits(data):
+        assert names is None
+        return
+    source, destination = (f"[{text}]" if ":" in text else text for text in (header.source, header.destination))
+    port = f":{header.source_port}" if header.source_port else ""
+    assert names == (f"{source}{port}", f"{destination}:{service_id & 0xFFFF}")
+
+
+def test_names_load_no_scapy():
+    code = (
+        "import sys, ibcmtool.services as s; s.name(1); s.endpoint_names(0x1061144, bytes(92)); "
+        "print([name for name in sys.modules if name.partition('.')[0] in ('scapy', 'dissectors')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
