@@ -17,6 +17,7 @@ Confidence = Literal["certain", "probable", "possible"]
 Policy = Literal["relaxed", "strict"]
 Role = Literal["active", "passive"]
 Transport = Literal["InfiniBand", "RoCE v1", "RoCE v2"]
+Disposition = Literal["accepted", "duplicate", "ignored", "unexpected"]
 Outcome = Literal[
     "connecting", "established", "closed", "rejected", "timed_out", "stale", "half_open", "resolved", "partial"
 ]
@@ -142,7 +143,7 @@ class Step:
 
     message: CmMessage
     sender: Role | Literal["unknown"]
-    disposition: Literal["accepted", "duplicate", "ignored", "unexpected"]
+    disposition: Disposition
     retransmission_of: Step | None  # the first Step with the same MAD bytes
     active_state: State  # after this message
     passive_state: State
@@ -161,13 +162,14 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One life between two ends, from the first REQ (or SIDR_REQ) until both ends let go. Written by the tracker only."""
+    """One life between two ends, from the first REQ (or SIDR_REQ) until both let go. Written by the tracker only."""
 
     id: int
     active: End
     passive: End
     transport: Transport
     opened: int  # time of its first message
+    sidr: bool = False  # a SIDR exchange: resolves a UD QPN, connects nothing; comm_id is its Request ID
     service_id: int | None = None
     steps: list[Step] = field(default_factory=list)
     request: Any = None  # fields of the REQ or SIDR_REQ; None when it was not captured

@@ -23,7 +23,14 @@ def new_connection(
         if names is not None:
             active.name, passive.name = names
     return Connection(
-        number, active, passive, message.transport, message.time, service_id=fields.service_id, request=fields
+        number,
+        active,
+        passive,
+        message.transport,
+        message.time,
+        sidr=message.type == "SIDR_REQ",
+        service_id=fields.service_id,
+        request=fields,
     )
 
 
@@ -47,9 +54,8 @@ def partial_connection(number: int, message: CmMessage) -> Match:
         ends["passive" if sender == "active" else "active"].qpn = fields.remote_qpn
     if message.type == "REP":
         ends["passive"].qpn, ends["passive"].ca_guid = fields.local_qpn, fields.local_ca_guid
-    connection = Connection(
-        number, ends["active"], ends["passive"], message.transport, message.time, outcome="partial"
-    )
+    connection = Connection(number, ends["active"], ends["passive"], message.transport, message.time, outcome="partial")
+    connection.sidr = message.type == "SIDR_REP"
     if message.type == "REP":
         connection.reply = fields
     return Match(connection, sender)

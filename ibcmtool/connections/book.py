@@ -8,6 +8,7 @@ connections with the same ids (two hosts may draw the same 32 bits) the addresse
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
@@ -33,6 +34,7 @@ class Book:
 
     def __init__(self) -> None:
         self._active_ids: defaultdict[int, list[Connection]] = defaultdict(list)
+        self._sidr_ids: defaultdict[int, list[Connection]] = defaultdict(list)
         self._passive_ids: defaultdict[int, list[Connection]] = defaultdict(list)
         self._pairs: defaultdict[tuple[int, int], list[Connection]] = defaultdict(list)  # (active id, passive id)
         self._holders: defaultdict[tuple[int, int], list[tuple[Connection, Role]]] = defaultdict(list)  # (GUID, QPN)
@@ -43,7 +45,7 @@ class Book:
         """Enter the active end's comm id (of a SIDR exchange: its Request ID) and QPN."""
         end = connection.active
         if end.comm_id is not None:
-            self._active_ids[end.comm_id].append(connection)
+            (self._sidr_ids if connection.sidr else self._active_ids)[end.comm_id].append(connection)
         self._add_holder(connection, end)
 
     def add_passive(self, connection: Connection) -> None:
@@ -64,7 +66,7 @@ class Book:
     def remove(self, connection: Connection) -> None:
         """Forget a connection that can neither get a message nor constrain another any more."""
         active, passive = connection.active, connection.passive
-        _discard(self._active_ids, active.comm_id, connection)
+        _discard(self._sidr_ids if connection.sidr else self._active_ids, active.comm_id, connection)
         self.release(connection)
         for end in (active, passive):
             if end.ca_guid and end.qpn:
@@ -83,10 +85,8 @@ class Book:
         """The connection whose REQ or SIDR_REQ has the same id from the same CA (or the same address)."""
         fields = message.fields
         if message.type == "SIDR_REQ":
-            for connection in reversed(self._active_ids.get(fields.request_id, ())):
-                if connection.active.state.startswith("SIDR") and _fits(connection, "active", message):
-                    return connection
-            return None
+            fitting = (c for c in reversed(self._sidr_ids.get(fields.request_id, ())) if _fits(c, "active", message))
+            return next(fitting, None)
         guid = fields.local_ca_guid
         for connection in reversed(self._active_ids.get(fields.local_comm_id, ())):
             known = connection.active.ca_guid
@@ -99,11 +99,11 @@ class Book:
         if message.type == "REJ":
             return self._reject(message)
         if message.type == "SIDR_REP":
-            return self._by_active_id(message.fields.request_id, "passive", message)
+            return _newest(self._sidr_ids.get(message.fields.request_id, ()), "passive", message)
         local, remote = message.fields.local_comm_id, message.fields.remote_comm_id
         found = self._by_pair(local, remote, message)
         if found is None and (message.type == "REP" or (message.type == "MRA" and message.fields.message_mraed == 0)):
-            found = self._by_active_id(remote, "passive", message)
+            found = _newest(self._active_ids.get(remote, ()), "passive", message)
         return found
 
     def _reject(self, message: CmMessage) -> Match | None:
@@ -115,9 +115,9 @@ class Book:
             guid = int.from_bytes(fields.additional_reject_info[:8], "big")
             found = self._timed_out(local, guid, message)
         if found is None and remote:
-            found = self._by_active_id(remote, "passive", message)
+            found = _newest(self._active_ids.get(remote, ()), "passive", message)
         if found is None and local:
-            found = self._by_active_id(local, "active", message)
+            found = _newest(self._active_ids.get(local, ()), "active", message)
         return found
 
     def _timed_out(self, local: int, guid: int, message: CmMessage) -> Match | None:
@@ -139,17 +139,6 @@ class Book:
                 return match
         # The same two ids between other addresses: one connection reached on another path (APM, LMC, a second port).
         return candidates[0] if len(candidates) == 1 else None
-
-    def _by_active_id(self, comm_id: int, sender: Role, message: CmMessage) -> Match | None:
-        """By the active end's id alone; the TransactionID, copied from the REQ, vouches for unknown addresses."""
-        candidates = self._active_ids.get(comm_id, ())
-        for connection in reversed(candidates):
-            if _fits(connection, sender, message):
-                return Match(connection, sender)
-        for connection in reversed(candidates):
-            if connection.steps and connection.steps[0].message.tid == message.tid:
-                return Match(connection, sender)
-        return None
 
     # -- who else holds it? ----------------------------------------------------------------------------------------
 
@@ -181,6 +170,17 @@ def _constrains(connection: Connection, time: int) -> bool:
         if end.state not in CLOSED_STATES or (end.timewait is not None and time < end.timewait.maximum):
             return True
     return False
+
+
+def _newest(candidates: Sequence[Connection], sender: Role, message: CmMessage) -> Match | None:
+    """Of connections with the active end's id; the TransactionID, copied from the REQ, vouches for other addresses."""
+    for connection in reversed(candidates):
+        if _fits(connection, sender, message):
+            return Match(connection, sender)
+    for connection in reversed(candidates):
+        if connection.steps[0].message.tid == message.tid:
+            return Match(connection, sender)
+    return None
 
 
 def _fits(connection: Connection, sender: Role, message: CmMessage) -> bool:

@@ -69,6 +69,7 @@ _CLOSING_SENDS: Effects = {
         "DREQ_SENT": "DREQ_SENT",
         "DREQ_RCVD": "DREQ_SENT",  # crossing: the peer's DREQ had not arrived yet
         "TIMEWAIT": "DREQ_SENT",  # the DREP seen before did not arrive
+        "IDLE": "DREQ_SENT",  # nor was it in timewait, then
         "UNKNOWN": "DREQ_SENT",
     },
     "DREP": {
@@ -91,7 +92,12 @@ _CLOSING_RECEIVES: Effects = {
         "IDLE": "IDLE",  # answered statelessly
         "UNKNOWN": "DREQ_RCVD",
     },
-    "DREP": {"DREQ_SENT": "TIMEWAIT", "DREQ_RCVD": "TIMEWAIT", "UNKNOWN": "TIMEWAIT"},
+    "DREP": {
+        "DREQ_SENT": "TIMEWAIT",
+        "DREQ_RCVD": "TIMEWAIT",
+        "TIMEWAIT": "TIMEWAIT",  # the second one of crossing DREQs; it changes nothing
+        "UNKNOWN": "TIMEWAIT",
+    },
     "LAP": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
     "APR": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
     "MRA 2": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
@@ -183,6 +189,8 @@ PASSIVE_SENDS: Effects = {
         "LISTEN": "LISTEN",
         "REQ_RCVD": "IDLE",
         "MRA_REQ_SENT": "IDLE",
+        "REP_SENT": "TIMEWAIT",
+        "MRA_REP_RCVD": "TIMEWAIT",
         "IDLE": "IDLE",
         "UNKNOWN": "IDLE",
     },
@@ -197,7 +205,12 @@ PASSIVE_RECEIVES: Effects = {
         "TIMEWAIT": "REQ_RCVD",  # likewise after its REP was refused
         "UNKNOWN": "REQ_RCVD",
     },
-    "RTU": {"REP_SENT": "ESTABLISHED", "MRA_REP_RCVD": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
+    "RTU": {
+        "REP_SENT": "ESTABLISHED",
+        "MRA_REP_RCVD": "ESTABLISHED",
+        "ESTABLISHED": "ESTABLISHED",  # data came first (COMM_EST)
+        "UNKNOWN": "ESTABLISHED",
+    },
     "MRA 1": {"REP_SENT": "MRA_REP_RCVD", "MRA_REP_RCVD": "MRA_REP_RCVD", "UNKNOWN": "MRA_REP_RCVD"},
     "REJ": {
         "REQ_RCVD": "IDLE",

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from ibcmtool.connections.births import new_connection, partial_connection
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
-from ibcmtool.connections.lapses import ROLES, Lapse, all_sent, lapses, sends
+from ibcmtool.connections.lapses import ROLES, Lapse, all_sent, lapses
 from ibcmtool.connections.outcomes import note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
 from ibcmtool.connections.timers import response_wait, timewait
 from ibcmtool.connections.watch import Watch
-from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Role, Sighting, Step
+from ibcmtool.model import CmMessage, Connection, DataPacket, Disposition, Event, Role, Sighting, State, Step
 
 REQUESTS = ("REQ", "SIDR_REQ")
 ANSWERS = ("MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP")
@@ -175,23 +175,20 @@ class Tracker:
             if _is_copy(step.message, message):
                 step.sightings.append(Sighting(message.file, message.frame, message.time))
                 return [Event("SIGHTING", message.time, connection, step)]
-        active, passive = connection.active, connection.passive
-        before = {"active": active.state, "passive": passive.state}
-        after = transition(active.state, passive.state, sender, _table_key(message))
-        disposition: str = after.disposition
-        receiver = PEER[sender]
-        states = {"active": after.active, "passive": after.passive}
+        before: dict[Role, State] = {"active": connection.active.state, "passive": connection.passive.state}
+        moved = transition(before["active"], before["passive"], sender, _table_key(message))
+        after: dict[Role, State] = {"active": moved.active, "passive": moved.passive}
+        disposition: Disposition = moved.disposition
         if message.type == "DREQ" and _names_wrong_qpn(connection, sender, message):
-            states = before  # the receiver checks the Remote QPN; its silence leaves both where they were
+            after = before  # the receiver checks the Remote QPN; its silence leaves both where they were
             disposition = "ignored"
-        elif earlier and states[receiver] == before[receiver] and disposition != "unexpected":
+        elif earlier and after[PEER[sender]] == before[PEER[sender]] and disposition != "unexpected":
             disposition = "duplicate"
-        step = Step(
-            message, sender, disposition, earlier[0] if earlier else None, states["active"], states["passive"]  # type: ignore[arg-type]
-        )
+        first = earlier[0] if earlier else None
+        step = Step(message, sender, disposition, first, after["active"], after["passive"])
         connection.steps.append(step)
         for role in ROLES:
-            self._enter(connection, role, states[role], message.time)
+            self._enter(connection, role, after[role], message.time)
         note(connection, step)
         events = [Event(message.type, message.time, connection, step)]
         if message.type == "REJ":
@@ -202,9 +199,9 @@ class Tracker:
         self._schedule(connection)
         return events
 
-    def _enter(self, connection: Connection, role: Role, state: str, time: int) -> None:
+    def _enter(self, connection: Connection, role: Role, state: State, time: int) -> None:
         end = connection.end(role)
-        end.state = state  # type: ignore[assignment]
+        end.state = state
         if state == "TIMEWAIT" and end.timewait is None:
             end.timewait = timewait(time, connection.request, connection.reply, role)
 
@@ -268,8 +265,7 @@ class Tracker:
         if lapse.kind == "DREQ_LAPSED":
             self._lapsed.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
-            state = "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE"
-            self._enter(connection, lapse.role, state, lapse.time)
+            self._enter(connection, lapse.role, "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE", lapse.time)
         note_lapse(connection, lapse)
         self._watch.update(connection)
         return [Event(lapse.kind, lapse.time, connection, role=lapse.role)]

@@ -2,12 +2,10 @@
 
 Data proves that its sender's QP is up: before the RTU was seen, or after the other end has let go. Between the two
 it proves nothing new, and looking at every packet would cost the fast path its speed; so a connection is watched only
-until both ends have sent, and again while exactly one end is open.
+until both ends have sent, and again while a DREQ is unanswered or exactly one end is open.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from ibcmtool.connections.book import CLOSED_STATES
 from ibcmtool.model import Connection, DataPacket, Role
@@ -44,7 +42,8 @@ class Watch:
         open_ends = [end for end in (connection.active, connection.passive) if end.state not in CLOSED_STATES]
         starting = len(open_ends) == 2 and len(connection.first_data) < 2
         starting = starting and all(end.state in HAS_QP_UP for end in open_ends)
-        if starting or len(open_ends) == 1:
+        closing = len(open_ends) == 1 or any(end.state == "DREQ_SENT" for end in open_ends)
+        if starting or closing:
             self._add(connection)
         else:
             self.remove(connection)
@@ -61,7 +60,7 @@ class Watch:
         if connection.id not in self._watched:
             return
         self._watched.discard(connection.id)
-        for qpn, sender in _directions(connection):
+        for qpn, _ in _directions(connection):
             kept = [entry for entry in self._by_qpn.get(qpn, ()) if entry[0] is not connection]
             if kept:
                 self._by_qpn[qpn] = kept

@@ -70,9 +70,7 @@ def rule(
     def enter(judge: RuleFunction) -> RuleFunction:
         if code in CATALOGUE:
             raise ValueError(f"two rules with code {code}")
-        CATALOGUE[code] = Rule(
-            code, name, title, severity, on, clause, explanation, false_positives, advice, judge
-        )
+        CATALOGUE[code] = Rule(code, name, title, severity, on, clause, explanation, false_positives, advice, judge)
         return judge
 
     return enter

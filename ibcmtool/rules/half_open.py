@@ -1,0 +1,249 @@
+"""S08-S12, T09: one side is gone, or keeps what the other has given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.model import Confidence, Connection, Event, Role
+from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.history import PEER, of_type
+from ibcmtool.rules.view import View
+from ibcmtool.rules.wording import duration, end_name, guid, qpn
+
+REPEATED_REFUSALS = 3  # S09 speaks from the next one on
+REFUSED_QPNS_KEPT = 4096
+CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
+
+
+@rule(
+    "S08",
+    "stale-without-cause",
+    "REJ 10 (stale connection) for a QPN that this capture knows no connection of",
+    severity="warning",
+    on=("REJ", "ENDED"),
+    clause="IBA 12.9.8.3.1",
+    explanation="The receiver says that it holds a connection to the QPN of this REQ (or REP), but none that it "
+    "could mean was seen, open or in timewait. Most often the capture began after that connection was opened. Info "
+    "as long as the capture is younger than the longest connection seen in it, else warning.",
+    false_positives="The capture starts late (the usual case); a CA GUID shared by two machines.",
+    advice="Look on the side that sent the REJ for a connection to this QPN (rdma resource show qp; the consumer's "
+    "own list) and for the DREQ that must follow the REJ.",
+)
+def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step, memory = event.connection, event.step, view.memory["S08"]
+    if event.kind == "ENDED":
+        memory["longest"] = max(memory.get("longest", 0), event.time - connection.opened)
+        return
+    if step is None or step.message.fields.reason != STALE_CONNECTION or step.retransmission_of:
+        return
+    refused, end = (
+        (connection.request, connection.active) if step.sender == "passive" else (connection.reply, connection.passive)
+    )
+    conflicts = connection.request_conflicts if step.sender == "passive" else connection.reply_conflicts
+    if refused is None or any(conflict.same_peer for conflict in conflicts):
+        return
+    age = event.time - view.start
+    young = age <= memory.get("longest", 0) or age < response_wait(connection.request, "active").nominal
+    refused_steps = of_type(connection, "REQ" if step.sender == "passive" else "REP")
+    yield Verdict(
+        f"{end_name(connection.peer(end.role))} refused {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
+        f"capture shows no connection of that QPN (CA {guid(end.ca_guid or 0)}) in the {duration(age)} that it "
+        "covers so far.",
+        (refused_steps[-1], step),
+        {"qpn": qpn(end.qpn or 0), "ca_guid": guid(end.ca_guid or 0), "capture_age_ns": age},
+        "possible",
+        "info" if young else "warning",
+    )
+
+
+@rule(
+    "S09",
+    "stale-again-and-again",
+    "The same QPN is refused as stale over and over",
+    severity="warning",
+    on=("REJ",),
+    clause="IBA 12.9.8.3.1",
+    explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver "
+    "never gets rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none "
+    "(S03).",
+    false_positives="Two machines with the same CA GUID.",
+    advice="Stop retrying with this QPN: a new QP gets through. On the receiver, close the old connection (restart "
+    "its consumer) or wait until its DREQ retries are exhausted.",
+)
+def stale_again(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step = event.connection, event.step
+    if step is None or step.message.fields.reason != STALE_CONNECTION or step.sender != "passive":
+        return
+    end, memory = connection.active, view.memory["S09"]
+    key = (end.ca_guid, end.qpn, connection.passive.address)
+    first, count = memory.pop(key, (step, 0))
+    memory[key] = (first, count + 1)  # newest last
+    while len(memory) > REFUSED_QPNS_KEPT:
+        del memory[next(iter(memory))]
+    if count == REPEATED_REFUSALS:
+        span = step.message.time - first.message.time
+        yield Verdict(
+            f"{qpn(end.qpn or 0)} of {end_name(end)} was refused as stale {count + 1} times within {duration(span)} by "
+            f"{end_name(connection.passive)}.",
+            (first, step),
+            {"refusals": count + 1, "span_ns": span, "qpn": qpn(end.qpn or 0)},
+        )
+
+
+@rule(
+    "S10",
+    "stale-refusal-ignored",
+    "The receiver of a REJ 10 went on with the refused connection",
+    severity="error",
+    on=("RTU",),
+    clause="IBA 12.9.7.1; Linux cm_rej_handler (REJ 10: to TIMEWAIT)",
+    explanation="A REJ 10 ends the attempt; its receiver puts the QP into timewait. An RTU for the same exchange "
+    "after it means that the REJ was disregarded. A Linux active side that itself refused a REP with REJ 10 repeats "
+    "its REQ: that is allowed.",
+    false_positives="An RTU that crossed the REJ (not raised within 100 ms), or messages in the wrong order in the "
+    "capture.",
+    advice="Look at the CM of the side that sent the RTU.",
+)
+def stale_refusal_ignored(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step, reject = event.connection, event.step, event.connection.reject
+    if reject is None or step is None or step.disposition != "unexpected" or step.sender == reject.sender:
+        return
+    later = [s for s in of_type(connection, "REQ", "REP") if s.message.time > reject.message.time]
+    gap = step.message.time - reject.message.time
+    if reject.message.fields.reason == STALE_CONNECTION and not later and gap > CROSSING:
+        yield Verdict(
+            f"{end_name(connection.active)} sent an RTU {duration(gap)} after the REJ 10 that ended this attempt.",
+            (reject, step),
+            {"after_reject_ns": gap},
+            "probable",
+        )
+
+
+@rule(
+    "S11",
+    "half-open",
+    "One side has let go, the other still sends on the connection",
+    severity="warning",
+    on=("ENDED",),
+    clause="IBA 12.4.1",
+    explanation="One end gave the connection up (a REJ after the REP, or a DREQ retried to the end), yet later than "
+    "one timeout after that the other end still sends on it: it does not know. Its next attempt with the same QPN "
+    "will be refused as stale.",
+    false_positives="The closing message crossed or was lost only in the capture; packets that were under way.",
+    advice="Close the connection on the side that still sends, or wait until its transport retries put the QP into "
+    "error.",
+)
+def half_open(event: Event, view: View) -> Iterator[Verdict]:
+    connection = event.connection
+    if connection.outcome not in ("rejected", "timed_out", "half_open") or connection.reply is None:
+        return
+    for role in ("active", "passive"):
+        gone: Role = PEER[role]
+        left = _left(connection, gone)
+        if left is None:
+            continue
+        wait = response_wait(connection.request, role).nominal
+        data = connection.last_data.get(role)
+        last = [s for s in connection.steps if s.sender == role and s.message.type in ("REP", "RTU", "LAP", "APR")]
+        sent = max([s.message.time for s in last] + ([data.time] if data else []), default=0)
+        if sent > left + wait:
+            steps = tuple(last[-1:]) or tuple(connection.steps[-1:])
+            yield Verdict(
+                f"{end_name(connection.end(gone))} let go of the connection, but {end_name(connection.end(role))} "
+                f"still sent on it {duration(sent - left)} later.",
+                steps,
+                {
+                    "still_sending_after_ns": sent - left,
+                    "timeout_ns": wait,
+                    "by_data": bool(data and data.time == sent),
+                },
+                "probable",
+                advice=f"Close the connection on {end_name(connection.end(role))}, or wait until its transport "
+                "retries put the QP into error.",
+            )
+
+
+def _left(connection: Connection, role: Role) -> int | None:
+    """When this end showed that it gave up, or None: by its own REJ, or by its last DREQ."""
+    if connection.reject is not None and connection.reject.sender == role:
+        return connection.reject.message.time
+    dreqs = of_type(connection, "DREQ", sender=role)
+    return dreqs[-1].message.time if dreqs and not of_type(connection, "DREP") else None
+
+
+@rule(
+    "S12",
+    "dreq-not-repeated",
+    "A DREQ was sent once, not answered and not repeated",
+    severity="warning",
+    on=("DREQ_LAPSED",),
+    clause="Linux ib_destroy_cm_id: one DREQ, no wait for the DREP; IBA 12.10.8",
+    explanation="A CM that is alive repeats its DREQ until the DREP comes. One that sends it just once is destroying "
+    "the connection with its owner: the process ended or crashed, or the module was unloaded. If that DREQ was lost, "
+    "the peer still believes in the connection and will call the next one with this QPN stale.",
+    false_positives="The DREP or the repetitions are missing from the capture; Max CM Retries 0 (not raised).",
+    advice="Check whether the process ended on purpose, and whether the peer noticed: its QP goes to error at the "
+    "latest when its transport retries are exhausted.",
+)
+def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
+    connection, role = event.connection, event.role
+    if role is None or connection.established is None or max_cm_retries(connection.request) in (None, 0):
+        return
+    dreqs = of_type(connection, "DREQ", sender=role)
+    if len(dreqs) != 1 or of_type(connection, "DREP"):
+        return
+    end, peer = connection.end(role), connection.peer(role)
+    waited = event.time - dreqs[0].message.time
+    unheard = peer.address not in view.heard
+    confidence: Confidence = "possible" if unheard else "probable"
+    yield Verdict(
+        f"{end_name(end)} sent one DREQ, saw no DREP in the {duration(waited)} that followed and did not repeat it."
+        + (
+            f" The capture has no CM message of {end_name(peer)} at all, so the DREP may not have been captured."
+            if unheard
+            else ""
+        ),
+        (dreqs[0],),
+        {"dreqs": 1, "waited_ns": waited, "max_cm_retries": max_cm_retries(connection.request)},
+        confidence,
+        advice=f"Check whether the process on {end_name(end)} ended on purpose, and whether {end_name(peer)} "
+        "noticed: its QP goes to error at the latest when its transport retries are exhausted.",
+    )
+
+
+@rule(
+    "T09",
+    "one-sided-timewait",
+    "One side went to timewait after unanswered DREQs, the other is still at work",
+    severity="warning",
+    on=("DREQ_EXHAUSTED",),
+    clause="IBA 12.9.7 (DREP timeout: to TimeWait)",
+    explanation="All DREQs went unanswered, so their sender put its QP into timewait and will forget the connection. "
+    "The other side has sent data or CM messages on it since the first DREQ: it is alive and never heard of the end. "
+    "Later connections with these QPNs will be refused as stale.",
+    false_positives="DREQ or DREP missing from the capture; data that was under way.",
+    advice="Close the connection on the side that still sends; find out why DREQs do not reach it (port, partition, "
+    "filter).",
+)
+def one_sided_timewait(event: Event, view: View) -> Iterator[Verdict]:
+    connection, role = event.connection, event.role
+    if role is None:
+        return
+    dreqs = of_type(connection, "DREQ", sender=role)
+    peer = connection.peer(role)
+    if not dreqs or (peer.state in CLOSED_STATES and peer.state != "UNKNOWN"):
+        return
+    times = [s.message.time for s in connection.steps if s.sender == PEER[role]]
+    data = connection.last_data.get(PEER[role])
+    alive = max(times + ([data.time] if data else []), default=0)
+    since = alive - dreqs[0].message.time
+    if since > response_wait(connection.request, role).nominal:
+        yield Verdict(
+            f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "
+            f"was still at work {duration(since)} after the first of them.",
+            (dreqs[0], dreqs[-1]),
+            {"dreqs": len(dreqs), "peer_alive_after_ns": since},
+            "probable",
+        )

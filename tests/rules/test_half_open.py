@@ -1,0 +1,159 @@
+"""S08-S12 and T09: each fires on its breach, and is silent on the nearest innocent neighbour."""
+
+from __future__ import annotations
+
+from conversation import Conversation, Host, run
+
+QPN = 0x11
+
+
+def test_s08_a_stale_refusal_of_an_unknown_connection_in_a_young_capture_is_info():
+    talk = Conversation(active_qpn=QPN)
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=10)
+    finding = run(talk).only("S08")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_s08_is_a_warning_once_the_capture_is_older_than_its_connections():
+    talk = Conversation()
+    talk.establish(0)
+    talk.close(1)
+    late = talk.another(active_qpn=QPN)
+    late.active(5000, "REQ")
+    late.passive(5000.01, "REJ", reason=10)
+    assert run(talk).only("S08").severity == "warning"
+
+
+def test_s08_silent_when_the_connection_is_known():
+    talk = Conversation(active_qpn=QPN)
+    talk.establish(0)
+    late = talk.another(active_qpn=QPN)
+    late.active(60, "REQ")
+    late.passive(60.01, "REJ", reason=10)
+    assert "S08" not in run(talk).codes
+
+
+def loop(refusals):
+    talk = Conversation(active_qpn=QPN)
+    talk.establish(0)
+    for number in range(refusals):
+        attempt = talk.another(active_qpn=QPN)
+        attempt.active(60 + number * 0.2, "REQ")
+        attempt.passive(60.01 + number * 0.2, "REJ", reason=10)
+    return talk
+
+
+def test_s09_refused_over_and_over():
+    finding = run(loop(6)).only("S09")
+    assert finding.evidence["refusals"] == 4
+    assert finding.evidence["span_ns"] == 600_000_000
+
+
+def test_s09_silent_for_a_few_refusals():
+    assert "S09" not in run(loop(3)).codes
+
+
+def test_a_retry_loop_of_refusals_is_no_reuse_in_timewait():
+    """The refused QPs never carried data: nothing has to die out before the next attempt."""
+    assert not {"T01", "T02", "X01"} & set(run(loop(6)).codes)
+
+
+def refused_and_on(gap):
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.passive(0.02, "REJ", reason=10, message_rejected=2)
+    talk.active(0.02 + gap, "RTU")
+    return talk
+
+
+def test_s10_went_on_after_rej_10():
+    finding = run(refused_and_on(1)).only("S10")
+    assert (finding.severity, finding.confidence) == ("error", "probable")
+
+
+def test_s10_silent_when_the_rtu_crossed_the_rej():
+    assert "S10" not in run(refused_and_on(0.005)).codes
+
+
+def test_s11_data_long_after_the_other_side_rejected():
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=28)  # lost: the passive side repeats its REP
+    talk.again(4.3, talk.capture[1])
+    talk.again(8.6, talk.capture[1])
+    finding = run(talk, until=100).only("S11")
+    assert finding.severity == "warning"
+    assert finding.evidence["still_sending_after_ns"] == 8_580_000_000
+
+
+def test_s11_silent_when_the_last_message_was_only_under_way():
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=28)
+    assert "S11" not in run(talk, until=100).codes
+
+
+def dying(**req):
+    talk = Conversation()
+    talk.establish(0, **req)
+    talk.passive(0.5, "MRA", message_mraed=2)  # so that both directions were heard
+    talk.active(1, "DREQ")
+    return talk
+
+
+def test_s12_a_dreq_sent_once():
+    finding = run(dying(), until=60).only("S12")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+
+
+def test_s12_silent_when_answered_repeated_not_yet_due_or_never_to_be_repeated():
+    talk = dying()
+    talk.passive(1.01, "DREP")
+    assert "S12" not in run(talk, until=60).codes
+    talk = dying()
+    talk.repeat(talk.capture[-1], 6.4, 3)
+    assert "S12" not in run(talk, until=26).codes
+    assert "S12" not in run(dying(), until=2).codes
+    assert "S12" not in run(dying(max_cm_retries=0), until=60).codes
+
+
+def unanswered_dreqs(data_at):
+    talk = Conversation()
+    talk.establish(0, max_cm_retries=3)
+    dreq = talk.active(1, "DREQ")
+    talk.repeat(dreq, 6.4, 3)
+    talk.data(data_at, "passive")
+    return talk
+
+
+def test_t09_the_other_side_is_still_at_work():
+    finding = run(unanswered_dreqs(15), until=200).only("T09")
+    assert finding.evidence["dreqs"] == 4
+    assert finding.evidence["peer_alive_after_ns"] == 14_000_000_000
+
+
+def test_t09_silent_when_the_last_data_came_before_the_dreqs():
+    assert "T09" not in run(unanswered_dreqs(0.9), until=200).codes
+
+
+def test_a_host_that_reboots_and_is_refused():
+    """The whole report: refused, released, connected again."""
+    a, b = Host("10.0.0.1"), Host("10.0.0.2")
+    talk = Conversation(a, b, active_qpn=QPN)
+    talk.establish(0)
+    a.psn, a.tid_high, again = 0, 9, Host("10.0.0.1", first_comm_id=0xDEAD0000, tid_high=9)
+    refused = talk.another(again, b, active_qpn=QPN)
+    refused.active(60, "REQ")
+    refused.passive(60.01, "REJ", reason=10)
+    talk.passive(60.011, "DREQ")
+    talk.active(60.03, "DREP")
+    accepted = refused.another(active_qpn=0x12)
+    accepted.establish(66)
+    result = run(talk)
+    assert [c.outcome for c in result.connections] == ["stale", "rejected", "established"]
+    assert "S02" in result.codes
+    assert not [finding for finding in result.findings if finding.severity == "error"]

@@ -1,0 +1,244 @@
+"""S01-S07: each fires on its breach, and is silent on the nearest innocent neighbour."""
+
+from __future__ import annotations
+
+import pytest
+from conversation import Conversation, Host, run
+
+QPN = 0x11
+# LAT 19, TAD 15: passive timewait 2.048 s; active at least 128 ms, 1.024 s in Linux.
+TIMES = {"primary_local_ack_timeout": 19}
+
+
+def crashed(age=60.0, **options):
+    """A connection left without a goodbye, and the next attempt of the same QPN (not yet answered)."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), active_qpn=QPN)
+    old.establish(0)
+    new = old.another(active_qpn=QPN, **options)
+    new.active(age, "REQ")
+    return old, new
+
+
+def closed(gap, qpn=QPN):
+    """A connection closed at 1.01 s, and a REQ `gap` seconds later with `qpn`."""
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ", **TIMES)
+    old.passive(0.01, "REP", target_ack_delay=15)
+    old.active(0.02, "RTU")
+    old.close(1.0)
+    new = old.another(active_qpn=qpn)
+    new.active(1.01 + gap, "REQ", **TIMES)
+    return old, new
+
+
+# -- S01, S02, S03 -------------------------------------------------------------------------------------------------
+
+
+def test_s01_a_connected_qpn_accepted():
+    old, new = crashed()
+    new.passive(60.01, "REP")
+    result = run(old)
+    finding = result.only("S01")
+    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert (finding.connection, finding.related) == (2, (1,))
+    assert [frame for _, frame in finding.frames] == [4, 5]
+    assert finding.evidence["age_ns"] == 60_000_000_000
+    assert finding.evidence["qpn"] == "0x000011"
+
+
+def test_s01_is_only_probable_without_proof_that_the_old_one_lived():
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ")
+    old.passive(0.01, "REP")
+    new = old.another(active_qpn=QPN)
+    new.active(2, "REQ")
+    new.passive(2.01, "REP")
+    assert run(old).only("S01").confidence == "probable"
+
+
+def test_s01_silent_for_another_qpn_another_ca_and_a_closed_connection():
+    old, _ = crashed()
+    old.capture.pop()
+    new = old.another(active_qpn=0x12)
+    new.establish(60)
+    stranger = old.another(Host("10.0.0.3"), active_qpn=QPN)
+    stranger.establish(61)
+    assert "S01" not in run(old).codes
+    old, new = closed(10)
+    new.passive(11.5, "REP")
+    assert run(old).codes == []
+
+
+def test_s01_silent_when_the_old_connection_had_begun_to_close():
+    old = Conversation(active_qpn=QPN)
+    old.establish()
+    old.passive(1, "DREQ")  # killed: its CM has forgotten the connection
+    new = old.another(active_qpn=QPN)
+    new.establish(2)
+    assert "S01" not in run(old).codes
+
+
+def test_s01_silent_when_the_rep_of_the_old_one_was_given_up():
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ", max_cm_retries=1)
+    rep = old.passive(0.01, "REP")
+    old.again(4.3, rep)
+    new = old.another(active_qpn=QPN)
+    new.establish(60)
+    assert "S01" not in run(old).codes
+
+
+def refused(reason=10):
+    old, new = crashed()
+    new.passive(60.01, "REJ", reason=reason)
+    return old, new
+
+
+def test_s02_refused_and_released_as_it_must_be():
+    old, _ = refused()
+    old.passive(60.0102, "DREQ")
+    old.active(60.02, "DREP")
+    result = run(old)
+    assert result.codes == ["S02"]
+    finding = result.only("S02")
+    assert (finding.severity, finding.confidence, finding.connection, finding.related) == (
+        "warning",
+        "certain",
+        2,
+        (1,),
+    )
+    assert [frame for _, frame in finding.frames] == [4, 5]
+    assert finding.evidence["dreq_frame"] == 6
+    assert finding.evidence["dreq_after_ns"] == 200_000
+    assert finding.evidence["idle_ns"] == 60_000_000_000 - 20_000_000
+    assert [c.outcome for c in result.connections] == ["stale", "rejected"]
+
+
+def test_s02_silent_for_another_reason():
+    old, _ = refused(reason=28)
+    result = run(old)
+    assert "S02" not in result.codes
+    assert result.connections[0].outcome == "established"
+
+
+def test_s02_of_a_rep():
+    """The passive host rebooted: its REP names a QPN that the active side still holds."""
+    a, b = Host("10.0.0.1"), Host("10.0.0.2")
+    old = Conversation(a, b, passive_qpn=0x77)
+    old.establish(0)
+    new = old.another(passive_qpn=0x77)
+    req = new.active(60, "REQ")
+    new.passive(60.01, "REP")
+    new.active(60.02, "REJ", reason=10)
+    old.active(60.03, "DREQ")
+    old.passive(60.04, "DREP")
+    new.again(66.4, req)
+    new.comm_ids["passive"] += 1
+    new.passive(66.41, "REP", qpn=0x78)
+    new.active(66.42, "RTU")
+    result = run(new)
+    assert result.codes == ["S02"]
+    assert [frame for _, frame in result.only("S02").frames] == [5, 6]
+    assert [c.outcome for c in result.connections] == ["stale", "established"]
+
+
+def test_s03_no_dreq_after_the_refusal():
+    old, _ = refused()
+    result = run(old, until=70)
+    assert result.codes == ["S02", "S03"]
+    finding = result.only("S03")
+    assert finding.severity == "error"
+    assert finding.evidence["timeout_ns"] == 4_294_967_296
+
+
+def test_s03_silent_before_it_is_due_and_where_none_is_owed():
+    old, _ = refused()
+    assert run(old, until=63).codes == ["S02"]
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ")
+    old.passive(0.01, "REP")  # never established at the receiver: Linux sends no DREQ
+    new = old.another(active_qpn=QPN)
+    new.active(2, "REQ")
+    new.passive(2.01, "REJ", reason=10)
+    assert "S03" not in run(old, until=30).codes
+
+
+# -- S04 -----------------------------------------------------------------------------------------------------------
+
+
+def stale_rep():
+    old = Conversation(passive_qpn=0x77)
+    old.establish(0)
+    new = old.another(passive_qpn=0x77)
+    new.active(60, "REQ")
+    new.passive(60.01, "REP")
+    return old, new
+
+
+def test_s04_a_rep_with_a_connected_qpn_accepted():
+    old, new = stale_rep()
+    new.active(60.02, "RTU")
+    finding = run(old).only("S04")
+    assert (finding.severity, finding.connection, finding.related) == ("error", 2, (1,))
+    assert [frame for _, frame in finding.frames] == [5, 6]
+
+
+def test_s04_silent_when_the_old_connection_was_closed_in_between():
+    old, new = stale_rep()
+    old.passive(60.012, "DREQ")
+    old.active(60.015, "DREP")
+    new.active(60.02, "RTU")
+    assert "S04" not in run(old).codes
+
+
+# -- S05, S06, S07 ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "severity"), [("relaxed", "info"), ("strict", "error")])
+def test_s05_accepted_in_the_receivers_timewait(policy, severity):
+    old, new = closed(0.3)
+    new.passive(1.32, "REP")
+    finding = run(old, policy).only("S05")
+    assert (finding.severity, finding.policy, finding.confidence) == (severity, policy, "certain")
+    assert finding.evidence == {"qpn": "0x000011", "after_close_ns": 300_000_000, "timewait_ns": 2_048_000_000}
+    assert [frame for _, frame in finding.frames] == [6, 7]
+
+
+def test_s05_silent_after_timewait_and_with_another_qpn():
+    for gap, qpn in ((2.05, QPN), (0.3, 0x12)):
+        old, new = closed(gap, qpn)
+        new.passive(1.02 + gap, "REP")
+        assert "S05" not in run(old, "strict").codes
+
+
+def test_s06_refused_in_the_receivers_timewait_depends_on_the_policy():
+    old, new = closed(0.3)
+    new.passive(1.32, "REJ", reason=10)
+    finding = run(old, "relaxed").only("S06")
+    assert (finding.severity, finding.policy) == ("warning", "relaxed")
+    assert "S06" not in run(old, "strict").codes
+    assert "S08" not in run(old, "strict").codes
+
+
+def test_s06_silent_when_another_connection_explains_the_refusal():
+    old, new = closed(0.3)
+    holder = old.another(active_qpn=QPN)
+    holder.active(0.5, "REQ", **TIMES)
+    holder.passive(0.51, "REP")
+    holder.active(0.52, "RTU")
+    new.passive(1.32, "REJ", reason=10)
+    codes = run(old, "relaxed").codes
+    assert "S06" not in codes and "S02" in codes
+
+
+def test_s07_unanswered_in_the_receivers_timewait():
+    old, new = closed(0.3)
+    new.repeat(new.capture[-1], 6.4, 15)
+    finding = run(old, until=200).only("S07")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_s07_silent_outside_timewait():
+    old, new = closed(3)
+    new.repeat(new.capture[-1], 6.4, 15)
+    assert "S07" not in run(old, until=200).codes
