@@ -1,0 +1,56 @@
+"""InfiniBand and RoCE connection management as Scapy layers.
+
+    >>> from dissectors import *
+    >>> from scapy.all import Ether, IP, UDP
+    >>> packet = Ether() / IP(dst="10.0.0.2") / UDP() / BTH() / DETH() / MAD() / CM_REQ(local_comm_id=1)
+    >>> Ether(bytes(packet)).show()
+
+Names are loaded when they are first asked for, so that `import dissectors.cm` stays cheap: it loads none of Scapy's own
+layers. The star import loads all, and binds these layers to Scapy's Ethernet, IP and link types.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cm import *
+    from .encapsulation import *
+    from .icrc import *
+    from .mad import *
+    from .private_data import *
+    from .transport import *
+
+_NAMES = {
+    "encapsulation": "ERF ERFEthernet ERFExtension",
+    "transport": "BTH DETH GRH GSI_QPN GSI_Q_KEY ImmDt LRH OPCODES",
+    "icrc": "icrc_of icrc_ok vcrc_of",
+    "mad": "CM_ATTRIBUTES MAD METHODS MGMT_CLASSES ClassPortInfo",
+    "cm": """
+        CM_APR CM_DREP CM_DREQ CM_LAP CM_LAYERS CM_MRA CM_REJ CM_REP CM_REQ CM_RTU CM_SAP CM_SIDR_REP CM_SIDR_REQ CM_SPR
+        AP_STATUSES EXTENDED_TRANSPORT_TYPES FAILOVER_ACCEPTED MESSAGES_MRAED MESSAGES_REJECTED PATH_MTUS RATES
+        REJ_REASONS RNR_RETRY_COUNTS SIDR_STATUSES TRANSPORT_TYPES
+        additional_path_info additional_reject_info additional_sidr_info
+    """,
+    "private_data": """
+        PROTOCOLS RDMA_IP_CM RDMA_IP_CM_SERVICE RPCRDMA_CM SRP_LOGIN_REJ SRP_LOGIN_REQ SRP_LOGIN_REQ_RDMA SRP_LOGIN_RSP
+        ConsumerData IPoIB_CM NVMe_REJ NVMe_REP NVMe_REQ PrivateData Protocol iSER_CM
+    """,
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+_SUBMODULES = ("private_data",)  # the names of its functions are too general to come without it
+
+__all__ = [*_MODULES, *_SUBMODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    elif name in _SUBMODULES:
+        value = import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value

@@ -1,0 +1,166 @@
+"""Where a captured frame holds its BTH: one finder per link type.
+
+The lengths in the headers, not the end of the frame, say where a packet ends: frames carry padding, check sequences, or
+are cut. A finder gives None for a frame without a BTH, and raises IndexError or struct.error where the frame ends
+inside the headers that it reads.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Literal
+
+from dissectors.fields import layer_size
+from dissectors.transport import GRH, LRH, NEXT_HEADER_BTH
+
+from .readers import stack_reader
+
+Kind = Literal["ipv4", "ipv6", "grh", "lrh", "lrh+grh"]  # the headers between the link layer and the BTH
+Found = tuple[Kind, int, int, int]
+"""Kind, offset of the network header, offset of the BTH, and offset of the ICRC.
+
+The network header is the one that the ICRC starts at: IP, GRH, or the LRH of a packet without GRH. The last offset is
+as the headers tell, so it may lie beyond the captured bytes, or be nonsense. In the first fragment of a packet it is
+negative: minus the offset of the fragment's end (the ICRC is in another fragment).
+"""
+
+ETHERNET, LINUX_SLL, ERF, INFINIBAND, LINUX_SLL2 = 1, 113, 197, 247, 276  # LINKTYPE_ numbers
+ROCE_PORT = 4791
+
+_VLAN_TYPES = frozenset({0x8100, 0x88A8, 0x9100})
+_MAX_VLAN_TAGS = 4
+_IPV4, _IPV6, _ROCE_V1 = 0x0800, 0x86DD, 0x8915
+_UDP = 17
+_IPV6_EXTENSIONS = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options
+_IPV6_FRAGMENT, _IPV6_AUTHENTICATION = 44, 51
+_MAX_IPV6_EXTENSIONS = 8
+_ERF_HEADER = 16
+_ERF_INFINIBAND = 21
+_ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
+
+_ethernet_type = struct.Struct("!12xH").unpack_from
+_vlan_tag = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
+_short = struct.Struct("!H").unpack_from
+_ipv4_header = struct.Struct("!BxHxxHxB").unpack_from  # version and length, total length, flags and offset, protocol
+_ipv6_header = struct.Struct("!B3xHB").unpack_from  # version, payload length, next header
+_udp_header = struct.Struct("!2xHH").unpack_from  # destination port, length
+_lrh = stack_reader((LRH,), "lnh", "packet_length")
+_grh = stack_reader((GRH,), "next_header", "payload_length")
+_LRH_SIZE, _GRH_SIZE = layer_size(LRH), layer_size(GRH)
+
+
+def _ethernet(data: bytes) -> Found | None:
+    (kind,) = _ethernet_type(data)
+    return _ipv4(data, 14) if kind == _IPV4 else _typed(data, 14, kind)
+
+
+def _sll(data: bytes) -> Found | None:
+    return _typed(data, 16, _short(data, 14)[0])
+
+
+def _sll2(data: bytes) -> Found | None:
+    return _typed(data, 20, _short(data, 0)[0])
+
+
+def _typed(data: bytes, at: int, kind: int) -> Found | None:
+    """What follows an EtherType `kind`, from offset `at` on."""
+    for _ in range(_MAX_VLAN_TAGS):
+        if kind not in _VLAN_TYPES:
+            break
+        (kind,) = _vlan_tag(data, at)
+        at += 4
+    if kind == _IPV4:
+        return _ipv4(data, at)
+    if kind == _IPV6:
+        return _ipv6(data, at)
+    if kind == _ROCE_V1:
+        return _roce_v1(data, at)
+    return None
+
+
+def _ipv4(data: bytes, at: int) -> Found | None:
+    version, total, fragment, protocol = _ipv4_header(data, at)
+    if protocol != _UDP or version >> 4 != 4 or version < 0x45 or fragment & 0x1FFF:
+        return None
+    udp = at + (version & 15) * 4
+    port, length = _udp_header(data, udp)
+    if port != ROCE_PORT:
+        return None
+    if fragment & 0x2000:
+        return "ipv4", at, udp + 8, -(at + total)
+    return "ipv4", at, udp + 8, udp + length - 4
+
+
+def _ipv6(data: bytes, at: int) -> Found | None:
+    version, length, protocol = _ipv6_header(data, at)
+    if version >> 4 != 6:
+        return None
+    header = at + 40
+    more = False
+    for _ in range(_MAX_IPV6_EXTENSIONS):
+        if protocol == _UDP:
+            break
+        if protocol in _IPV6_EXTENSIONS:
+            size = (data[header + 1] + 1) * 8
+        elif protocol == _IPV6_AUTHENTICATION:
+            size = (data[header + 1] + 2) * 4
+        elif protocol == _IPV6_FRAGMENT:
+            (fragment,) = _short(data, header + 2)
+            if fragment & 0xFFF8:
+                return None
+            more, size = bool(fragment & 1), 8
+        else:
+            return None
+        protocol = data[header]
+        header += size
+    if protocol != _UDP:
+        return None
+    port, udp_length = _udp_header(data, header)
+    if port != ROCE_PORT:
+        return None
+    return "ipv6", at, header + 8, -(at + 40 + length) if more else header + udp_length - 4
+
+
+def _roce_v1(data: bytes, at: int) -> Found | None:
+    next_header, length = _grh(data, at)
+    if next_header != NEXT_HEADER_BTH:
+        return None
+    bth = at + _GRH_SIZE
+    return "grh", at, bth, bth + length - 4
+
+
+def _native(data: bytes, at: int = 0) -> Found | None:
+    lnh, words = _lrh(data, at)
+    icrc = max(0, at + words * 4 - 4)
+    if lnh == 2:
+        return "lrh", at, at + _LRH_SIZE, icrc
+    grh = at + _LRH_SIZE
+    if lnh == 3 and _grh(data, grh)[0] == NEXT_HEADER_BTH:
+        return "lrh+grh", grh, grh + _GRH_SIZE, icrc
+    return None
+
+
+def _erf(data: bytes) -> Found | None:
+    kind = data[8]
+    at = _ERF_HEADER
+    more = kind & 0x80
+    while more:
+        more = data[at] & 0x80
+        at += 8
+    kind &= 0x7F
+    if kind == _ERF_INFINIBAND:
+        return _native(data, at)
+    if kind in _ERF_ETHERNET:
+        at += 2  # offset and pad
+        return _typed(data, at + 14, _short(data, at + 12)[0])
+    return None
+
+
+FINDERS: dict[int, Callable[[bytes], Found | None]] = {
+    ETHERNET: _ethernet,
+    LINUX_SLL: _sll,
+    LINUX_SLL2: _sll2,
+    ERF: _erf,
+    INFINIBAND: _native,
+}

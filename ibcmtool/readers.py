@@ -1,0 +1,123 @@
+"""Readers: functions over bytes, compiled from the field lists of the layers in `dissectors`.
+
+No offset and no width is written down here. A reader unpacks with one `struct` call and takes bit fields out of whole
+words, which is some fifty times faster than building the Scapy layer; the values are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scapy.packet import Packet
+
+from dissectors.fields import Slot, kept, layer_size, layout
+
+Reader = Callable[[bytes, int], Any]  # (buffer, offset of the layer in it)
+
+_WORDS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # struct codes by size in bytes
+_SHIFT_COST = 2  # relative to one more word in the struct call
+_CONVERT_COST = 6  # int.from_bytes
+
+
+@functools.cache
+def reader(layer: type[Packet], *names: str) -> Reader:
+    """A reader of a layer's fields, or of the named ones only, as a named tuple with the layer's name.
+
+    Numbers are ints; GIDs and raw bytes are `bytes`. It raises struct.error where the buffer ends before the last
+    field that it reads.
+    """
+    slots = layout(layer)
+    wanted = names or tuple(slot.name for slot in slots)
+    return _compile(slots, wanted, namedtuple(layer.__name__, wanted))  # noqa: PYI024 (known at run time)
+
+
+def stack_reader(layers: Sequence[type[Packet]], *names: str) -> Reader:
+    """A reader of some fields of layers that follow each other, as a plain tuple. The first field of a name counts."""
+    slots: dict[str, Slot] = {}
+    start = 0
+    for layer in layers:
+        for slot in layout(layer):
+            name = slot.name if slot.name in names and slot.name not in slots else f"{layer.__name__}.{slot.name}"
+            slots[name] = slot._replace(name=name, bit_offset=start + slot.bit_offset)
+        start += layer_size(layer) * 8
+    return _compile(tuple(slots.values()), names, None)
+
+
+def read_cut(layer: type[Packet], data: bytes) -> Any:
+    """All fields of a layer that was cut: None for those beyond the cut, raw bytes as far as they were captured."""
+    whole = reader(layer)(data.ljust(layer_size(layer), b"\0"), 0)
+    return whole._make(kept(slot, value, len(data)) for slot, value in zip(layout(layer), whole, strict=True))
+
+
+def _compile(slots: tuple[Slot, ...], wanted: tuple[str, ...], result: type | None) -> Reader:
+    codes: list[str] = []
+    values: dict[str, str] = {}
+    for segment in _segments(slots, frozenset(wanted)):
+        size = (segment[-1].bit_offset + segment[-1].width - segment[0].bit_offset) // 8
+        if not any(slot.name in wanted for slot in segment):
+            codes.append(f"{size}x")
+            continue
+        word = f"w{len(codes)}"
+        numbers = all(slot.kind == "number" for slot in segment)
+        codes.append(_WORDS[size] if numbers and size in _WORDS else f"{size}s")
+        if codes[-1][-1] == "s" and segment[0].kind in ("number", "little"):
+            order = "little" if segment[0].kind == "little" else "big"
+            word = f"from_bytes({word}, '{order}')"
+        for slot in segment:
+            right = segment[0].bit_offset + size * 8 - slot.bit_offset - slot.width
+            value = f"{word} >> {right}" if right else word
+            if slot is not segment[0]:
+                value = f"({value}) & {(1 << slot.width) - 1}"
+            values[slot.name] = value
+    while codes[-1].endswith("x"):
+        codes.pop()
+    words = ", ".join(f"w{index}" for index, code in enumerate(codes) if not code.endswith("x"))
+    fields = ", ".join(values[name] for name in wanted)
+    returned = f"({fields},)" if result is None else f"new(result, ({fields},))"
+    source = f"def read(buffer, offset):\n    {words}, = unpack(buffer, offset)\n    return {returned}\n"
+    namespace: dict[str, Any] = {
+        "unpack": struct.Struct("!" + "".join(codes)).unpack_from,
+        "from_bytes": int.from_bytes,
+        "new": tuple.__new__,
+        "result": result,
+    }
+    exec(source, namespace)  # the source holds field names and numbers of our own layers only
+    compiled: Reader = namespace["read"]
+    return compiled
+
+
+def _segments(slots: tuple[Slot, ...], wanted: frozenset[str]) -> list[tuple[Slot, ...]]:
+    """Divide a layer at byte borders into the pieces that cost least to read, one struct code each."""
+    best: list[tuple[float, tuple[Slot, ...]]] = [(0, ())] * (len(slots) + 1)  # cost from here on, first piece
+    for first in reversed(range(len(slots))):
+        best[first] = min(
+            (
+                (_cost(slots[first:last], wanted) + best[last][0], slots[first:last])
+                for last in range(first + 1, len(slots) + 1)
+            ),
+            key=lambda choice: choice[0],
+        )
+    found = []
+    at = 0
+    while at < len(slots):
+        found.append(best[at][1])
+        at += len(best[at][1])
+    return found
+
+
+def _cost(segment: tuple[Slot, ...], wanted: frozenset[str]) -> float:
+    width = segment[-1].bit_offset + segment[-1].width - segment[0].bit_offset
+    reads = sum(slot.name in wanted for slot in segment)
+    numbers = all(slot.kind == "number" for slot in segment)
+    if segment[0].bit_offset % 8 or width % 8:
+        return float("inf")
+    if not reads:
+        return 0
+    if len(segment) > 1 and (not numbers or width > 64):
+        return float("inf")
+    convert = segment[0].kind in ("number", "little") and not (numbers and width // 8 in _WORDS)
+    return 1 + (_CONVERT_COST if convert else 0) + (_SHIFT_COST * reads if len(segment) > 1 else 0)
