@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from operator import attrgetter
 
+from ibcmtool.clocks import align
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.decode import Decoder
 from ibcmtool.model import (
@@ -40,6 +41,7 @@ def stream(
     tracker, judge = Tracker(endpoint_names), Judge(policy)
     with ExitStack() as stack:
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
+        align(captures)
         for item in _merged(captures, tracker, progress):
             events = tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item)
             for event in events:
@@ -93,6 +95,8 @@ def _messages(capture: Capture, tracker: Tracker, progress: Progress | None) -> 
         if message is not None:
             if isinstance(message, CmMessage):
                 info.cm_messages += 1
+            if info.clock_offset:
+                message = message._replace(time=message.time - info.clock_offset)
             yield message
         if progress is not None and frame.number % PROGRESS_STEP == 0:
             progress(frame.number)

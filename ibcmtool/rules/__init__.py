@@ -10,13 +10,36 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from ibcmtool.model import Event, Finding, Policy
-from ibcmtool.rules import cross, half_open, handshake, quality, retries, stale, timewait
+from ibcmtool.rules import (
+    cross,
+    half_open,
+    handshake,
+    handshake_end,
+    handshake_fields,
+    quality,
+    response_times,
+    retries,
+    stale,
+    timewait,
+)
 from ibcmtool.rules.catalogue import CATALOGUE, Rule, Verdict
 from ibcmtool.rules.view import View
 
 __all__ = ["CATALOGUE", "Judge", "Rule"]
 
-FAMILIES = (stale, half_open, timewait, handshake, retries, cross, quality)
+# Importing a family enters its rules into the catalogue, in this order.
+FAMILIES = (
+    stale,
+    half_open,
+    timewait,
+    handshake,
+    handshake_fields,
+    handshake_end,
+    retries,
+    response_times,
+    cross,
+    quality,
+)
 
 
 class Judge:

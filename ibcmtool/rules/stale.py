@@ -132,8 +132,8 @@ def stale_refused(event: Event, view: View) -> Iterator[Verdict]:
     if dreq is not None:
         evidence["dreq_frame"] = dreq.message.frame
         evidence["dreq_after_ns"] = dreq.message.time - reject.message.time
-        sentence += f" The DREQ that must follow came after {duration(evidence['dreq_after_ns'])} (frame "
-        f"{dreq.message.frame})."
+        after, frame = duration(evidence["dreq_after_ns"]), dreq.message.frame
+        sentence += f" The DREQ that must follow came after {after} (frame {frame})."
     elif conflict.peer_state == "DREQ_SENT":
         sentence += f" {holder} is already trying to close it: its DREQ is unanswered."
     advice = S02_ADVICE.format(owner=owner, old=old.id, holder=holder)

@@ -65,4 +65,5 @@ def test_any_conversation_is_taken(said, policy):
             assert step.retransmission_of is None or step.retransmission_of in connection.steps
     for finding in findings:
         assert finding.connection in {connection.id for connection in connections}
-        assert finding.frames and finding.message and finding.evidence is not None
+        assert finding.frames and finding.evidence is not None
+        assert finding.message.endswith(".") and finding.advice.endswith(".")

@@ -1,0 +1,84 @@
+"""Looking back over the steps of a connection: what several rules ask in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.model import Connection, Role, Step
+from ibcmtool.rules.view import View
+
+TIMEOUT = 4  # REJ reason
+PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
+SENDER: dict[str, Role] = {"REQ": "active", "REP": "passive", "RTU": "active"}  # messages that only one role sends
+
+
+def role_of(step: Step) -> Role | None:
+    """The role of a step's sender; None where the capture does not tell."""
+    return None if step.sender == "unknown" else step.sender
+
+
+def of_type(connection: Connection, *types: str, sender: Role | None = None) -> list[Step]:
+    """The connection's steps of these message types, in order, of one sender or of both."""
+    return [
+        step for step in connection.steps if step.message.type in types and (sender is None or step.sender == sender)
+    ]
+
+
+def sends(connection: Connection, step: Step) -> list[Step]:
+    """Every send of the same MAD up to `step`, the first one included; copies of one packet count once."""
+    original = step.retransmission_of or step
+    seen: set[int] = set()
+    found = []
+    for other in connection.steps:
+        if other is original or other.retransmission_of is original:
+            psn = other.message.psn
+            if psn is None or psn not in seen:
+                found.append(other)
+                if psn is not None:
+                    seen.add(psn)
+        if other is step:
+            break
+    return found
+
+
+def before(connection: Connection, step: Step) -> Iterator[Step]:
+    """The steps before `step`, newest first."""
+    at = len(connection.steps) - 1
+    while at >= 0 and connection.steps[at] is not step:
+        at -= 1
+    for index in range(at - 1, -1, -1):
+        yield connection.steps[index]
+
+
+def one_capture(*steps: Step) -> bool:
+    """Whether one input holds all of them, so that one clock stamped their times."""
+    return len({step.message.file for step in steps}) == 1
+
+
+def heard(view: View, connection: Connection, role: Role) -> bool:
+    """Whether the capture shows any CM message from this end's address, of this connection or another."""
+    return connection.end(role).address in view.heard or any(step.sender == role for step in connection.steps)
+
+
+def gave_up(connection: Connection, step: Step) -> Step | None:
+    """How the requester had ended its attempt before `step`: its REJ 4, or the last REQ allowed whose wait was over."""
+    retries = max_cm_retries(connection.request)
+    if connection.request is None or retries is None:
+        return None
+    requests = 0
+    last = None
+    for earlier in connection.steps:
+        if earlier is step:
+            break
+        if earlier.message.type == "REQ":
+            last = earlier
+            requests += 1
+        elif earlier.sender == "active" and earlier.message.type == "REJ" and earlier.message.fields.reason == TIMEOUT:
+            return earlier
+        elif earlier.sender == "passive" and earlier.message.type in ("MRA", "REP"):
+            return None  # the wait was stretched, or it was not a first answer
+    if last is None or requests <= retries:
+        return None
+    over = last.message.time + response_wait(connection.request, "active").nominal
+    return last if step.message.time > over else None

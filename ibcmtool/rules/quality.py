@@ -1,0 +1,111 @@
+"""C: what the capture itself lacks, so that nobody takes a gap for a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ibcmtool.model import Event, Finding, InputInfo, Severity
+from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
+from ibcmtool.rules.view import View
+from ibcmtool.rules.wording import duration
+
+
+@rule(
+    "C01",
+    "input-incomplete",
+    "The input is cut or damaged",
+    severity="warning",
+    on=(),
+    clause="pcap, pcapng and ERF record formats",
+    explanation=(
+        "An input that ends inside a record, or whose records stop making sense, is used up to that point; what came"
+        " after is unknown (warning). Frames that the snap length cut are used as far as they go; fields beyond the cut"
+        " are unknown, and timers that need them are assumed (information)."
+    ),
+    false_positives="A capture that is still being written ends inside a record as well.",
+    advice="Capture again without a snap length (tcpdump -s 0), stop the capture before copying the file.",
+)
+def input_incomplete(event: Event, view: View) -> Iterator[Verdict]:
+    """No event tells of it: `capture_findings` judges the inputs at the end."""
+    yield from ()
+
+
+def capture_findings(inputs: Sequence[InputInfo]) -> Iterator[Finding]:
+    """C01 for every input that was damaged or whose frames were cut; called once, when all inputs are read."""
+    for file, info in enumerate(inputs):
+        if info.truncated or info.damage:
+            what = info.damage or "it ends inside a record"
+            yield _finding(
+                f"{info.path}: {what}. Everything before that was used: {info.frames} frames, {info.cm_messages} CM"
+                " messages.",
+                "warning",
+                # The last whole frame: the damage begins right behind it.
+                ((file, info.frames),) if info.frames else (),
+                {"frames": info.frames, "cm_messages": info.cm_messages, "damage": info.damage},
+                info.last_time,
+            )
+        if info.cut_frames and info.cm_messages:
+            yield _finding(
+                f"{info.path}: {info.cut_frames} of {info.frames} frames are shorter than on the wire (snap length);"
+                " fields beyond the cut are unknown.",
+                "info",
+                (),
+                {"cut_frames": info.cut_frames, "frames": info.frames},
+                info.first_time,
+            )
+
+
+def _finding(
+    message: str,
+    severity: Severity,
+    frames: tuple[tuple[int, int], ...],
+    evidence: dict[str, object],
+    time: int | None,
+) -> Finding:
+    entry = CATALOGUE["C01"]
+    return Finding(
+        code=entry.code,
+        name=entry.name,
+        severity=severity,
+        confidence="certain",
+        policy="both",
+        connection=None,
+        related=(),
+        frames=frames,
+        message=message,
+        advice=entry.advice,
+        evidence=evidence,
+        time=time,
+    )
+
+
+@rule(
+    "C02",
+    "begins-inside",
+    "The beginning of a connection is not in the capture",
+    severity="info",
+    on=("ENDED",),
+    clause="no specification clause: a limit of the capture",
+    explanation=(
+        "Messages named a connection whose REQ was not captured: the capture began later, lost it, or the connection"
+        " never existed and the message was a mistake. Its addresses, QPNs and timers are known only in part, so most"
+        " rules say nothing about it or lower their confidence."
+    ),
+    false_positives="None: it states what is missing, not who is wrong.",
+    advice="Start the capture before the connections, or ignore the connection.",
+)
+def begins_inside(event: Event, view: View) -> Iterator[Verdict]:
+    connection = event.connection
+    if connection.outcome != "partial" or connection.request is not None or not connection.steps:
+        return
+    first = connection.steps[0].message
+    after = first.time - view.start
+    yield Verdict(
+        f"No REQ of this connection was captured; its first message here: {first.type}, {_since(after)}.",
+        tuple(connection.steps),
+        {"first_message": first.type, "after_start_ns": after, "messages": len(connection.steps)},
+    )
+
+
+def _since(after: int) -> str:
+    return "the first CM message of the capture" if after == 0 else f"{duration(after)} after the first CM message"

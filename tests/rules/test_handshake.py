@@ -1,0 +1,200 @@
+"""H01-H04: each rule fires, and its nearest innocent neighbour stays silent."""
+
+from __future__ import annotations
+
+from conversation import Conversation, Host, run
+
+from ibcmtool.model import Address, CmMessage, Event, Step
+from ibcmtool.rules import CATALOGUE
+from ibcmtool.rules.catalogue import Verdict
+from ibcmtool.rules.view import View
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+OLD = 400.0  # seconds: the capture is older than any REQ retry span
+
+
+def test_rep_whose_req_is_missing_from_an_old_capture() -> None:
+    """H01"""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    stray = first.another()
+    rep = stray.passive(OLD, "REP")
+    finding = run(first).only("H01")
+    assert finding.severity == "warning"
+    assert finding.confidence == "probable"
+    assert finding.frames == ((0, rep.frame),)
+    assert "400 s" in finding.message
+    assert finding.evidence["remote_comm_id"] == stray.comm_ids["active"]
+
+
+def test_rep_without_req_in_a_young_capture_is_not_judged() -> None:
+    """H01: its REQ may have been sent before the capture began."""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    first.another().passive(60, "REP")
+    assert "H01" not in run(first).codes
+
+
+def test_rep_to_an_address_that_was_never_heard() -> None:
+    """H01: with only one direction captured, a missing REQ means nothing."""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    first.another(Host(C)).passive(OLD, "REP")
+    assert "H01" not in run(first).codes
+
+
+def test_rep_after_the_same_side_rejected_the_req() -> None:
+    """H02"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    reject = talk.passive(0.01, "REJ", reason=28)
+    rep = talk.passive(0.5, "REP")
+    finding = run(talk).only("H02")
+    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert finding.frames == ((0, reject.frame), (0, rep.frame))
+    assert "reason 28" in finding.message
+    assert "490 ms" in finding.message
+
+
+def test_rep_for_a_repeated_req_after_a_rej() -> None:
+    """H02: the second REQ gets an answer of its own, from a listener that has appeared."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(4.3, req)
+    talk.passive(4.301, "REJ", reason=8)
+    talk.passive(4.302, "REP")
+    assert "H02" not in run(talk).codes
+
+
+def test_rej_after_rep_is_not_a_rep_after_rej() -> None:
+    """H02: a passive consumer that gives up in REP_SENT says "other message", even if captured out of order."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=28, message_rejected=2, local_comm_id=talk.comm_ids["passive"])
+    talk.passive(0.0101, "REP")
+    assert "H02" not in run(talk).codes
+
+
+def test_rep_after_the_requester_gave_up() -> None:
+    """H02: too late is a warning; R04 leaves it to this rule."""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=2)
+    talk.repeat(req, every=6.3, count=2)
+    talk.passive(30, "REP")
+    result = run(talk)
+    finding = result.only("H02")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+    assert "17.4 s after the last REQ" in finding.message
+    assert "R04" not in result.codes
+
+
+def test_rep_within_the_last_wait() -> None:
+    """H02: the third REQ is the last one, but its wait is not over."""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=2)
+    talk.repeat(req, every=6.3, count=2)
+    talk.passive(18.0, "REP")
+    assert "H02" not in run(talk).codes
+
+
+def test_rep_long_after_the_requesters_timeout_reject() -> None:
+    """H02"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.active(1, "REJ", reason=4)
+    talk.passive(20, "REP")
+    finding = run(talk).only("H02")
+    assert finding.severity == "warning"
+    assert "REJ 4" in finding.message
+
+
+def test_rep_that_crosses_the_timeout_reject() -> None:
+    """H02"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.active(1, "REJ", reason=4)
+    talk.passive(1.001, "REP")
+    assert "H02" not in run(talk).codes
+
+
+def test_rep_with_another_tid() -> None:
+    """H03"""
+    talk = Conversation()
+    talk.active(0, "REQ", tid=0x2_0000_0001)
+    talk.passive(0.01, "REP", tid=0x3_0000_0001)
+    finding = run(talk).only("H03")
+    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert "0x0000000300000001" in finding.message
+    assert finding.evidence == {"tid": 0x3_0000_0001, "request_tid": 0x2_0000_0001}
+
+
+def test_rep_with_the_tid_of_its_req() -> None:
+    """H03: any number will do, as long as the REP copies it."""
+    talk = Conversation()
+    talk.active(0, "REQ", tid=0x77)
+    talk.passive(0.01, "REP", tid=0x77)
+    talk.active(0.02, "RTU", tid=0x99)
+    assert run(talk).codes == []
+
+
+def test_rep_with_another_tid_in_another_file() -> None:
+    """H03: a proxy may rewrite TransactionIDs between two capture points."""
+    talk = Conversation()
+    talk.active(0, "REQ", tid=0x77)
+    talk.passive(0.01, "REP", tid=0x78, file=1)
+    assert run(talk).only("H03").confidence == "possible"
+
+
+def judge_rtu(talk: Conversation, rtu: CmMessage, *heard: Address) -> list[Verdict]:
+    """H04's verdicts on an RTU that the tracker gave to the conversation's connection."""
+    (connection,) = run(said for said in talk.capture if said is not rtu).connections
+    step = Step(rtu, "active", "unexpected", None, "ESTABLISHED", "REP_SENT")
+    connection.steps.append(step)
+    view = View(heard={said.source for said in talk.capture} | set(heard))
+    return list(CATALOGUE["H04"].judge(Event("RTU", rtu.time, connection, step), view))
+
+
+def test_rtu_with_an_id_that_no_rep_gave() -> None:
+    """H04"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP", local_comm_id=0x11)
+    rtu = talk.active(0.02, "RTU", remote_comm_id=0x12)
+    (verdict,) = judge_rtu(talk, rtu)
+    assert verdict.severity is None  # the rule's own, error
+    assert verdict.confidence == "certain"
+    assert [step.message for step in verdict.steps] == [rep, rtu]
+    assert "0x00000012; the REP gave 0x00000011" in verdict.message
+
+
+def test_rtu_without_a_rep() -> None:
+    """H04: a warning and possible only, since an RTU suggests that there was a REP."""
+    talk = Conversation(Host(A), Host(B))
+    req = talk.active(0, "REQ")
+    rtu = talk.active(0.02, "RTU")
+    (verdict,) = judge_rtu(talk, rtu, Host(B).address)
+    assert (verdict.severity, verdict.confidence) == ("warning", "possible")
+    assert [step.message for step in verdict.steps] == [req, rtu]
+
+
+def test_rtu_without_a_rep_in_a_capture_of_one_direction() -> None:
+    """H04"""
+    talk = Conversation(Host(A), Host(B))
+    talk.active(0, "REQ")
+    assert judge_rtu(talk, talk.active(0.02, "RTU")) == []
+
+
+def test_rtu_for_an_earlier_rep() -> None:
+    """H04: it names the first of two REPs."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP", local_comm_id=0x11)
+    talk.passive(4.31, "REP", local_comm_id=0x13)
+    assert judge_rtu(talk, talk.active(4.32, "RTU", remote_comm_id=0x11)) == []
+
+
+def test_rtu_of_a_proper_handshake() -> None:
+    """H04"""
+    talk = Conversation()
+    talk.establish()
+    assert run(talk).codes == []

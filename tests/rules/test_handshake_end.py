@@ -1,0 +1,169 @@
+"""H05, H08, H18: handshakes that are not completed, and messages after the end."""
+
+from __future__ import annotations
+
+from conversation import Conversation, Host, run
+
+WAIT = 4.294967296  # nominal time of response timeout 20
+
+
+def test_rep_repeated_to_exhaustion() -> None:
+    """H05"""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=3)
+    rep = talk.passive(0.01, "REP")
+    last = talk.repeat(rep, every=4.3, count=3)[-1]
+    finding = run(talk, until=60).only("H05")
+    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert finding.frames == ((0, rep.frame), (0, last.frame))
+    assert "4 of 4 sends of the REP over 12.9 s" in finding.message
+    assert "captured" in finding.message
+    assert finding.evidence["requests_repeated"] == 0
+
+
+def test_repeated_req_shows_that_the_rep_does_not_arrive() -> None:
+    """H05"""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=1)
+    rep = talk.passive(0.01, "REP")
+    talk.again(4.31, rep)
+    talk.again(6.3, req)
+    finding = run(talk, until=60).only("H05")
+    assert finding.evidence["requests_repeated"] == 1
+    assert "did not get through" in finding.message
+
+
+def test_last_rep_is_confirmed() -> None:
+    """H05: the RTU comes after the last REP allowed."""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=1)
+    rep = talk.passive(0.01, "REP")
+    talk.again(4.31, rep)
+    talk.active(4.32, "RTU")
+    assert "H05" not in run(talk, until=60).codes
+
+
+def test_dreq_without_an_rtu() -> None:
+    """H05: worth knowing, nothing more."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP")
+    dreq, _ = talk.close(2)
+    finding = run(talk, until=60).only("H05")
+    assert finding.severity == "info"
+    assert finding.frames == ((0, rep.frame), (0, dreq.frame))
+
+
+def test_rtu_captured_after_the_dreq() -> None:
+    """H05: the capture has them out of order."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "DREQ")
+    talk.active(0.021, "RTU")
+    talk.passive(0.03, "DREP")
+    assert "H05" not in run(talk, until=60).codes
+
+
+def test_capture_ends_after_the_rep() -> None:
+    """H05"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    assert run(talk).codes == []
+
+
+def test_rtu_long_after_the_close() -> None:
+    """H08"""
+    talk = Conversation()
+    _, _, rtu = talk.establish(0)
+    _, drep = talk.close(1)
+    late = talk.again(10, rtu)
+    finding = run(talk).only("H08")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+    assert finding.frames == ((0, drep.frame), (0, late.frame))
+    assert "8.99 s after the DREP" in finding.message
+
+
+def test_rtu_just_after_the_close() -> None:
+    """H08: crossing."""
+    talk = Conversation()
+    _, _, rtu = talk.establish(0)
+    talk.close(1)
+    talk.again(1.5, rtu)
+    assert "H08" not in run(talk).codes
+
+
+def test_rep_repeated_after_the_active_side_rejected_it() -> None:
+    """H08: the REJ was lost; told once."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=28)
+    talk.repeat(rep, every=4.3, count=3)
+    result = run(talk)
+    finding = result.only("H08")
+    assert finding.severity == "info"
+    assert "the REJ probably did not arrive" in finding.message
+    assert "H02" not in result.codes
+
+
+def test_new_attempt_with_the_same_id_after_a_rej() -> None:
+    """H08: a repeated REQ begins anew."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=8)
+    talk.again(10, req)
+    talk.passive(10.01, "REP")
+    talk.active(10.02, "RTU")
+    assert "H08" not in run(talk).codes
+
+
+def test_every_req_unanswered() -> None:
+    """H18"""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    last = talk.repeat(req, every=6.3933, count=15)[-1]
+    finding = run(talk).only("H18")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+    assert finding.frames == ((0, req.frame), (0, last.frame))
+    assert "16 of 16 sends" in finding.message
+    assert "95.9 s" in finding.message
+    assert "no CM message of that address was ever captured" in finding.message
+    assert finding.evidence["span_ns"] == 95_899_500_000
+
+
+def test_unanswered_by_a_target_that_talks_to_others() -> None:
+    """H18: then its direction is in the capture for certain."""
+    other = Conversation(Host("10.0.0.3"), Host("10.0.0.2"))
+    other.establish(0)
+    talk = other.another(Host("10.0.0.1"))
+    req = talk.active(0, "REQ", max_cm_retries=2)
+    talk.repeat(req, every=6.3, count=2)
+    assert run(other, until=60).only("H18").confidence == "certain"
+
+
+def test_copies_are_not_counted_as_sends() -> None:
+    """H18"""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=1)
+    talk.copy(0.0001, req)
+    talk.again(6.3, req)
+    assert run(talk, until=60).only("H18").evidence["sends"] == 2
+
+
+def test_one_req_more_to_come() -> None:
+    """H18: 15 of 16 sends, and the capture ends."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.repeat(req, every=6.4, count=14)
+    assert run(talk).codes == []
+
+
+def test_mra_is_an_answer() -> None:
+    """H18: R06 says what an MRA without more is."""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=1)
+    talk.again(6.3, req)
+    talk.passive(6.31, "MRA", service_timeout=20)
+    assert "H18" not in run(talk, until=200).codes

@@ -1,0 +1,69 @@
+"""C01, C02: what the capture itself lacks."""
+
+from __future__ import annotations
+
+from conversation import FIRST_DAY, Conversation, Host, run
+
+from ibcmtool.model import InputInfo
+from ibcmtool.rules.quality import capture_findings
+
+
+def test_damaged_input() -> None:
+    """C01"""
+    damage = "cut at offset 1000: a record of 400 bytes was expected, 12 are left"
+    infos = [
+        InputInfo("whole.pcap", frames=9, cm_messages=5),
+        InputInfo("cut.pcap", frames=7, cm_messages=3, truncated=True, damage=damage, last_time=FIRST_DAY),
+    ]
+    (finding,) = capture_findings(infos)
+    assert (finding.code, finding.severity, finding.confidence) == ("C01", "warning", "certain")
+    assert finding.connection is None
+    assert finding.frames == ((1, 7),)
+    assert finding.time == FIRST_DAY
+    assert "cut.pcap" in finding.message
+    assert damage in finding.message
+    assert "7 frames, 3 CM messages" in finding.message
+
+
+def test_input_cut_before_its_first_frame() -> None:
+    """C01"""
+    (finding,) = capture_findings([InputInfo("cut.pcap", truncated=True)])
+    assert finding.frames == ()
+
+
+def test_frames_cut_by_the_snap_length() -> None:
+    """C01: information; the messages are there, their ends are not."""
+    (finding,) = capture_findings([InputInfo("short.pcap", frames=7, cm_messages=3, cut_frames=2)])
+    assert finding.severity == "info"
+    assert "2 of 7 frames" in finding.message
+
+
+def test_cut_data_without_any_cm_message() -> None:
+    """C01"""
+    assert list(capture_findings([InputInfo("data.pcap", frames=7, cut_frames=7)])) == []
+
+
+def test_capture_that_starts_inside_a_connection() -> None:
+    """C02"""
+    talk = Conversation()
+    dreq, drep = talk.close(0)
+    finding = run(talk).only("C02")
+    assert (finding.severity, finding.confidence) == ("info", "certain")
+    assert finding.frames == ((0, dreq.frame), (0, drep.frame))
+    assert "DREQ, the first CM message of the capture" in finding.message
+
+
+def test_message_of_an_unknown_connection_later_on() -> None:
+    """C02"""
+    first = Conversation(Host("10.0.0.1"), Host("10.0.0.2"))
+    first.establish(0)
+    first.another().active(2, "RTU")
+    assert "RTU, 2 s after the first CM message" in run(first).only("C02").message
+
+
+def test_whole_connection() -> None:
+    """C02"""
+    talk = Conversation()
+    talk.establish()
+    talk.close(1)
+    assert run(talk).codes == []
