@@ -1,0 +1,44 @@
+"""The head of the report: one line for each input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from ibcmtool.model import InputInfo
+from ibcmtool.reports import style, words
+from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.page import Page
+from ibcmtool.sources.link_types import NAMES
+
+
+def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
+    """Path, format, frames, CM messages and time span of each input; what was cut or damaged below it."""
+    for at, info in enumerate(inputs):
+        mark = Text(f"[{at + 1}] " if len(inputs) > 1 else "", style.QUIET)
+        head = Text.assemble(mark, page.text(info.path, style.HEAD), "  ")
+        facts = page.text(", ".join(_facts(info, clock)), style.QUIET)
+        if page.width is not None and head.cell_len + facts.cell_len > page.width:
+            yield from page.hanging(Text(), head)
+            head = Text("    ")
+        yield from page.hanging(head, facts, indent=4)
+        for trouble in _troubles(info):
+            yield from page.hanging(Text(f"    {page.glyphs.bad} ", style.DOUBT), page.text(trouble, style.DOUBT))
+
+
+def _facts(info: InputInfo, clock: Clock) -> Iterator[str]:
+    if info.format:
+        yield info.format
+    yield from (NAMES.get(number, f"link type {number}") for number in info.link_types)
+    yield words.count(info.frames, "frame")
+    yield words.count(info.cm_messages, "CM message")
+    if info.first_time is not None and info.last_time is not None:
+        yield f"{clock.full(info.first_time, 0)} + {words.duration(info.last_time - info.first_time)}"
+
+
+def _troubles(info: InputInfo) -> Iterator[str]:
+    if info.truncated:
+        yield info.damage or "ends in the middle of a record"
+    if info.cut_frames:
+        yield f"{words.count(info.cut_frames, 'frame')} cut short by the snap length"

@@ -1,0 +1,69 @@
+"""The head of a ladder: who connected to whom, for what, with which parameters, and what became of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from ibcmtool import services
+from ibcmtool.model import Connection, Role
+from ibcmtool.reports import rejects, style, telling, words
+from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.display_filter import DisplayFilters
+from ibcmtool.reports.page import Page
+
+_LABEL = 9
+
+
+def lines(
+    page: Page, conn: Connection, filters: DisplayFilters, *, clock: Clock, several_files: bool
+) -> Iterator[Text]:
+    """Title, both ends, times, parameters, the reason of a rejection, and the filter for Wireshark."""
+    arrow = f" {page.glyphs.arrow} "
+    ends = words.end_name(conn, "active") + arrow + words.end_name(conn, "passive")
+    title = Text("  ").join(
+        [
+            Text(f"Connection {conn.id}", style.HEAD),
+            page.text(ends, style.HEAD),
+            page.text(services.connection_service(conn)),
+            Text(words.OUTCOMES[conn.outcome], f"bold {style.OUTCOME[conn.outcome]}"),
+        ]
+    )
+    yield from page.hanging(Text(), title)
+    yield Text(page.glyphs.rule * min(title.cell_len, page.width or title.cell_len), style.QUIET)
+    yield from page.listing(_label("active"), list(_end(conn, "active")))
+    yield from page.listing(_label("passive"), list(_end(conn, "passive")))
+    yield from page.listing(_label("times"), list(_times(conn, clock)))
+    parameters = telling.parameters(conn.request, conn.reply)
+    yield from page.listing(_label("timers"), [f"{label} {value}" for label, value in parameters])
+    if refusal := rejects.sentence(conn, several_files):
+        yield from page.hanging(_label("refused"), page.text(refusal, "red"))
+    terms = re.split(r"(?<=&&) |(?<=\|\|) ", filters.of(conn))
+    yield from page.listing(_label("filter"), terms, separator="")
+
+
+def _label(text: str) -> Text:
+    return Text(f"  {text:<{_LABEL}}", style.QUIET)
+
+
+def _end(conn: Connection, role: Role) -> Iterator[str]:
+    end = conn.end(role)
+    name, port = words.end_name(conn, role), words.address(end.address)
+    yield name if name.startswith(port) else f"{name} at {port}"
+    if end.qpn is not None:
+        yield f"QPN {words.qpn(end.qpn)}"
+    if end.comm_id is not None:
+        yield f"{'request' if conn.sidr else 'comm'} id {words.comm_id(end.comm_id)}"
+    if end.ca_guid is not None:
+        yield f"CA {words.guid(end.ca_guid)}"
+
+
+def _times(conn: Connection, clock: Clock) -> Iterator[str]:
+    yield conn.transport
+    yield f"opened {clock.full(conn.opened)}"
+    if conn.established is not None and conn.request is not None:
+        yield f"set up in {words.duration(conn.established - conn.opened)}"
+    if conn.closed is not None:
+        yield f"ended after {words.duration(conn.closed - conn.opened)}"

@@ -1,0 +1,109 @@
+"""The sheet that a report is written on: its width, its signs, and text made safe for it.
+
+A terminal has a width: lines are wrapped and columns chosen to fit it. Anything else (a pipe, a file) has none: every
+line stays whole and no text is shortened, so that `grep` and a mail show all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ibcmtool.reports import style
+
+NARROWEST = 72  # below this the terminal folds the lines itself
+PROSE = 120  # sentences are wrapped here even on wider pages: nobody reads a line of 200 letters
+WIDEST = 1000  # a console wider than this stands for "no width"
+
+
+class Page:
+    """A console with the decisions that all reports share."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.ascii = console.options.ascii_only
+        self.glyphs = style.ASCII if self.ascii else style.UNICODE
+        terminal = console.is_terminal or console.file.isatty()  # the former is False on a terminal without colour
+        self.width: int | None = max(console.width, NARROWEST) if terminal and console.width < WIDEST else None
+        self._pending: list[Text] = []
+
+    def clean(self, text: str) -> str:
+        """Text from anywhere, made printable: control characters (which could steer the terminal) become escapes."""
+        if self.ascii:
+            text = text.translate(style.TRANSLITERATION)
+            if not text.isascii():
+                text = text.encode("ascii", "replace").decode("ascii")
+        if text.isprintable():
+            return text
+        text = text.replace("\n", " ")
+        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+    def text(self, text: str, name: str = "") -> Text:
+        """Clean text in one style."""
+        return Text(self.clean(text), style=name)
+
+    def join(self, parts: Iterable[str | Text], separator: str = " ") -> Text:
+        """Parts side by side; strings are cleaned, empty ones left out."""
+        pieces = [part if isinstance(part, Text) else self.text(part) for part in parts]
+        return self.text(separator).join(piece for piece in pieces if piece.plain)
+
+    def write(self, line: str | Text = "") -> None:
+        """One line, never folded or cut. Lines are handed to the console in blocks."""
+        line = line if isinstance(line, Text) else self.text(line)
+        line.rstrip()
+        self._pending.append(line)
+        if len(self._pending) >= 500:
+            self.flush()
+
+    def flush(self) -> None:
+        """Everything written so far reaches the console."""
+        if self._pending:
+            block, self._pending = Text("\n").join(self._pending), []
+            self.console.print(block, soft_wrap=True, highlight=False)
+
+    def wrapped(self, text: Text, width: int | None) -> list[Text]:
+        """The text in lines of at most `width` cells; one line without a width."""
+        if width is None or text.cell_len <= width:
+            return [text]
+        lines = list(text.wrap(self.console, max(width, 1)))
+        for line in lines:
+            line.rstrip()
+        return lines
+
+    def hanging(self, head: Text, body: Text, *, indent: int | None = None) -> Iterator[Text]:
+        """`body` after `head`, its further lines indented by `indent` (default: the length of the head)."""
+        indent = head.cell_len if indent is None else indent
+        room = None if self.width is None else min(self.width, PROSE) - max(indent, head.cell_len)
+        for at, line in enumerate(self.wrapped(body, room)):
+            yield Text.assemble(head if at == 0 else " " * indent, line)
+
+    def filled(self, pieces: Sequence[str], room: int | None, separator: str = ",") -> list[str]:
+        """Pieces and their separators in as few lines as the room allows; only what is too long is broken."""
+        lines: list[str] = []
+        for at, text in enumerate(pieces):
+            piece = self.clean(text) + (separator if at < len(pieces) - 1 else "")
+            for token in [piece] if room is None or cell_len(piece) <= room else piece.split():
+                if lines and (room is None or cell_len(lines[-1]) + 1 + cell_len(token) <= room):
+                    lines[-1] += " " + token
+                else:
+                    lines.append(token)
+        return [part.plain for line in lines for part in self.wrapped(Text(line), room)]
+
+    def listing(self, head: Text, pieces: Sequence[str], separator: str = ",") -> Iterator[Text]:
+        """Pieces after `head`, further lines indented by its length."""
+        room = None if self.width is None else min(self.width, PROSE) - head.cell_len
+        for at, line in enumerate(self.filled(pieces, room, separator)):
+            yield Text.assemble(head if at == 0 else " " * head.cell_len, line)
+
+    def elided(self, text: Text, width: int) -> Text:
+        """The text cut to `width` cells, with a sign that it was."""
+        if text.cell_len <= width:
+            return text
+        sign = self.glyphs.ellipsis
+        cut = text.copy()
+        cut.truncate(max(width - len(sign), 0))
+        cut.rstrip()
+        return cut.append(sign)

@@ -1,0 +1,45 @@
+"""Why a connection was refused, in one sentence: the reason, and what it means for the reader."""
+
+from __future__ import annotations
+
+from ibcmtool.model import Connection
+from ibcmtool.reports import telling, words
+
+
+def reason(conn: Connection) -> int | None:
+    """The reason code of the REJ that ended the connection; None without one, or where the capture cut it off."""
+    return None if conn.reject is None else getattr(conn.reject.message.fields, "reason", None)
+
+
+def short(conn: Connection) -> str:
+    """For counts and columns: "8 invalid service ID"; empty without a REJ."""
+    code = reason(conn)
+    return "" if code is None else f"{code} {telling.reject_reason(code)}"
+
+
+def sentence(conn: Connection, several_files: bool) -> str:
+    """ "REJ 8 invalid service ID by the passive side, frame 2: nobody listens for ..."; empty without a REJ."""
+    code, step = reason(conn), conn.reject
+    if code is None or step is None:
+        return ""
+    message = step.message
+    by = "" if step.sender == "unknown" else f" by the {step.sender} side"
+    frame = words.frames([(message.file, message.frame)], several_files)
+    meaning = _meaning(conn, code)
+    return f"REJ {code} {telling.reject_reason(code)}{by}, {frame}" + (f": {meaning}" if meaning else "")
+
+
+def _meaning(conn: Connection, code: int) -> str:
+    from ibcmtool import services
+
+    assert conn.reject is not None
+    said = telling.line(list(services.private_data(conn, conn.reject.message) or ()))
+    if said:
+        return said
+    if code == 8:
+        return f"nobody listens for {services.connection_service(conn)}"
+    return {
+        4: "its sender gave up waiting",
+        10: "the receiver still holds a connection with this QPN",
+        28: "the application refused and gave no reason",
+    }.get(code, "")

@@ -1,0 +1,96 @@
+"""The verdict: the last line, which a reader in a hurry reads first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from ibcmtool.model import SEVERITIES, Analysis, Outcome, Severity
+from ibcmtool.reports import style, words
+from ibcmtool.reports.page import Page
+
+_ADJECTIVE: dict[Outcome, str] = {
+    "connecting": "still connecting at the end",
+    "established": "open at the end",
+    "timed_out": "timed out",
+    "half_open": "half open",
+    "partial": "seen only in part",
+    "resolved": "resolved by SIDR",
+}
+# Outcomes that are done to a connection: "2 of 4 connections were stale", but "timed out".
+_PASSIVE: frozenset[Outcome] = frozenset({"stale", "rejected", "half_open"})
+
+
+def lines(page: Page, analysis: Analysis) -> Iterator[Text]:
+    """One sentence: how many connections ended how, and what was found."""
+    if not analysis.connections:
+        yield from _nothing(page, analysis)
+        return
+    outcomes = Counter(conn.outcome for conn in analysis.connections)
+    severities = Counter(finding.severity for finding in analysis.findings)
+    troubled = severities["error"] or severities["warning"] or any(outcomes[outcome] for outcome in words.FAILURES)
+    mark, name = (page.glyphs.bad, style.BAD) if troubled else (page.glyphs.good, style.GOOD)
+    if troubled and not severities["error"]:
+        name = style.DOUBT
+    sentence = f"{_outcomes(outcomes)}{_findings(severities, analysis)}"
+    yield from page.hanging(Text(f"{mark} ", name), page.text(sentence, style.HEAD))
+
+
+def _outcomes(outcomes: Counter[Outcome]) -> str:
+    total = sum(outcomes.values())
+    whole = words.count(total, "connection")
+    present = [outcome for outcome in words.OUTCOME_ORDER if outcomes[outcome]]
+    if len(present) == 1:
+        return f"{whole}, {'all ' if total > 1 else ''}{_adjective(present[0])}"
+    parts = []
+    for at, outcome in enumerate(present):
+        number = outcomes[outcome]
+        if at == 0 and outcome in words.FAILURES:
+            verb = ("was " if number == 1 else "were ") if outcome in _PASSIVE else ""
+            parts.append(f"{number:,} of {whole} {verb}{_adjective(outcome)}")
+        else:
+            parts.append(f"{number:,} {_adjective(outcome)}")
+    return ", ".join(parts) if present[0] in words.FAILURES else f"{whole}: {', '.join(parts)}"
+
+
+def _adjective(outcome: Outcome) -> str:
+    return _ADJECTIVE.get(outcome, outcome)
+
+
+def _findings(severities: Counter[Severity], analysis: Analysis) -> str:
+    if not severities:
+        return ", nothing to report" if not _failed(analysis) else ""
+    parts = [
+        words.count(severities[severity], severity, _PLURAL[severity])
+        for severity in SEVERITIES
+        if severities[severity]
+    ]
+    codes = sorted({finding.code for finding in analysis.findings if finding.severity != "info"})
+    named = f" ({', '.join(codes)})" if 0 < len(codes) <= 6 else ""
+    depends = any(finding.policy != "both" for finding in analysis.findings)
+    reading = f" under the {analysis.policy} policy" if depends else ""
+    return f"; {words.listed(parts)}{reading}{named}"
+
+
+_PLURAL = {"error": "errors", "warning": "warnings", "info": "info"}
+
+
+def _failed(analysis: Analysis) -> bool:
+    return any(conn.outcome in words.FAILURES for conn in analysis.connections)
+
+
+def _nothing(page: Page, analysis: Analysis) -> Iterator[Text]:
+    if any(info.cm_messages for info in analysis.inputs):
+        yield page.text("No connection to show.", style.HEAD)
+        return
+    yield page.text("No CM messages.", style.HEAD)
+    yield from page.hanging(
+        Text("  "),
+        page.text(
+            "Either the capture starts after the connections were made (start it before, or reconnect), or the NIC "
+            "hides RoCE traffic from the network interface (capture with ibdump, a switch's mirror port, or the "
+            "driver's sniffer mode)."
+        ),
+    )
