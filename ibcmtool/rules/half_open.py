@@ -48,7 +48,7 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
     young = age <= memory.get("longest", 0) or age < response_wait(connection.request, "active").nominal
     refused_steps = of_type(connection, "REQ" if step.sender == "passive" else "REP")
     yield Verdict(
-        f"{end_name(connection.peer(end.role))} refused {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
+        f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
         f"capture shows no connection of that QPN (CA {guid(end.ca_guid or 0)}) in the {duration(age)} that it "
         "covers so far.",
         (refused_steps[-1], step),
@@ -85,8 +85,8 @@ def stale_again(event: Event, view: View) -> Iterator[Verdict]:
     if count == REPEATED_REFUSALS:
         span = step.message.time - first.message.time
         yield Verdict(
-            f"{qpn(end.qpn or 0)} of {end_name(end)} was refused as stale {count + 1} times within {duration(span)} by "
-            f"{end_name(connection.passive)}.",
+            f"QPN {qpn(end.qpn or 0)} of {end_name(end)} was refused as stale {count + 1} times within "
+            f"{duration(span)} by {end_name(connection.passive)}.",
             (first, step),
             {"refusals": count + 1, "span_ns": span, "qpn": qpn(end.qpn or 0)},
         )

@@ -87,7 +87,7 @@ def stale_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
         old, time = conflict.other, request.message.time
         confidence: Confidence = "certain" if old.established is not None else "probable"
         yield Verdict(
-            f"{end_name(connection.passive)} accepted a REQ with {qpn(connection.active.qpn or 0)}, a QPN of "
+            f"{end_name(connection.passive)} accepted a REQ with QPN {qpn(connection.active.qpn or 0)} of "
             f"{end_name(connection.active)} to which it is already connected: connection {old.id}, open for "
             f"{duration(time - old.opened)}. REJ 10 was due.",
             (request, step),
@@ -125,7 +125,7 @@ def stale_refused(event: Event, view: View) -> Iterator[Verdict]:
     owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
     evidence = _numbers(conflict, time)
     sentence = (
-        f"{kind} with {evidence['qpn']} of {owner}, which {holder} still holds connected (connection {old.id}, "
+        f"{kind} with QPN {evidence['qpn']} of {owner}, which {holder} still holds connected (connection {old.id}, "
         f"opened {duration(evidence['age_ns'])} before, last activity {duration(evidence['idle_ns'])} before), "
         "refused with REJ 10."
     )
@@ -163,7 +163,7 @@ S02_ADVICE = (  # the rule's advice with the ends named
     "consumer that holds the old connection there.",
 )
 def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
-    connection, old, reject = event.connection, event.related, event.connection.reject
+    old, reject = event.related, event.connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
     if event.step is not None or old is None or conflict is None or reject is None:
         return
@@ -208,7 +208,7 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
         if old.peer(conflict.owner).state in CLOSED_STATES:
             continue  # closed between the REP and the RTU
         yield Verdict(
-            f"{end_name(connection.active)} accepted a REP with {qpn(connection.passive.qpn or 0)}, a QPN of "
+            f"{end_name(connection.active)} accepted a REP with QPN {qpn(connection.passive.qpn or 0)} of "
             f"{end_name(connection.passive)} to which it is already connected: connection {old.id}, open for "
             f"{duration(time - old.opened)}. REJ 10 was due.",
             (replies[-1], step),
@@ -303,7 +303,7 @@ def _in_timewait(
     timewait = holder.timewait
     assert timewait is not None  # in_peer_timewait chose it by its timewait
     yield Verdict(
-        f"REQ with {qpn(connection.active.qpn or 0)} came {duration(time - timewait.start)} after connection "
+        f"REQ with QPN {qpn(connection.active.qpn or 0)} came {duration(time - timewait.start)} after connection "
         f"{conflict.other.id} was closed, inside {end_name(holder)}'s timewait of "
         f"{duration(timewait.likely - timewait.start)}, and {end_name(connection.passive)} {what}.",
         (request, answer) if answer is not request else (request,),

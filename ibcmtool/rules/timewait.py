@@ -49,7 +49,7 @@ def _reuse_verdict(event: Event, conflict: Conflict, timewait: Timewait, step: S
         old, "REQ" if end.role == "active" else "REP"
     )
     sentence = (
-        f"{end_name(end)} opens a new connection with {qpn(end.qpn or 0)} {duration(after)} after it closed "
+        f"{end_name(end)} opens a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
         f"connection {old.id} (frame {close[0].message.frame if close else '?'}), before {words} "
         f"{duration(limit - timewait.start)}."
     )
@@ -212,7 +212,7 @@ def dreq_wrong_qpn(event: Event, view: View) -> Iterator[Verdict]:
     if named is None or right is None or named == right or connection.request.transport_service_type == 3:
         return
     yield Verdict(
-        f"DREQ of {end_name(connection.end(step.sender))} names {qpn(named)}, but "
+        f"DREQ of {end_name(connection.end(step.sender))} names QPN {qpn(named)}, but "
         f"{end_name(connection.peer(step.sender))} uses {qpn(right)} in this connection.",
         (step,),
         {"named_qpn": qpn(named), "qpn": qpn(right)},
@@ -359,7 +359,7 @@ def reconnect_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     if old.active.qpn != active.qpn and 0 <= after < old.active.timewait.likely - old.active.timewait.start:
         yield Verdict(
             f"{end_name(active)} connects again {duration(after)} after it closed connection {old.id}, with "
-            f"{qpn(active.qpn or 0)} instead of {qpn(old.active.qpn or 0)}, which is in timewait.",
+            f"QPN {qpn(active.qpn or 0)} instead of {qpn(old.active.qpn or 0)}, which is in timewait.",
             (step,),
             {"after_close_ns": after, "timewait_likely_ns": old.active.timewait.likely - old.active.timewait.start},
             related=(old,),

@@ -1,4 +1,4 @@
-"""The state machine: every state x message x direction has a stated result, and the stated results are the known ones."""
+"""The state machine: every state x message x direction has a stated result, and the results are the known ones."""
 
 from __future__ import annotations
 
