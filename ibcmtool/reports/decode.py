@@ -17,25 +17,38 @@ if TYPE_CHECKING:
     from ibcmtool.reports.clock import Clock
     from ibcmtool.reports.page import Page
 
+ENOUGH = 40  # columns for the fields beside the rest of a message's line
+BELOW = 8  # indent of fields that stand below
 MANY_BYTES = 16  # a field's own words show the bytes of longer ones
 
 
-def message_line(page: Page, message: CmMessage, clock: Clock) -> Text:
-    """Frame, time, source -> destination, type, telling fields, and what is wrong with the packet itself."""
-    line = Text.assemble(
+def message_lines(page: Page, message: CmMessage, clock: Clock) -> Iterator[Text]:
+    """Frame, time, source -> destination, type, telling fields, and what is wrong with the packet itself.
+
+    One line, but on a narrow terminal the fields stand below.
+    """
+    head = Text.assemble(
         f"{message.frame:>6}  ",
         (clock.time(message.time), style.QUIET),
         f"  {page.clean(_ends(page, message)):<26}  ",
         (f"{message.type:<8}", style.HEAD),
         "  ",
-        page.clean(telling.line(telling.telling(message))),
     )
+    body = page.text(telling.line(telling.telling(message)))
     if message.icrc_ok is False:
-        line.append("  ICRC wrong", style.BAD)
+        body.append("  ICRC wrong", style.BAD)
     if any(value is None for value in message.fields):
-        line.append("  cut short", style.BAD)
-    line.rstrip()
-    return line
+        body.append("  cut short", style.BAD)
+    room = None if page.width is None else page.width - head.cell_len
+    lines = page.wrapped(body, room)
+    indent = head.cell_len
+    if page.width is not None and room is not None and room < min(body.cell_len, ENOUGH):
+        indent = BELOW
+        lines = [Text(), *page.wrapped(body, page.width - indent)]
+    for at, part in enumerate(lines):
+        line = Text.assemble(head if at == 0 else " " * indent, part)
+        line.rstrip()
+        yield line
 
 
 def frame_tree(

@@ -10,7 +10,6 @@ from ibcmtool.rules.view import View
 
 TIMEOUT = 4  # REJ reason
 PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
-SENDER: dict[str, Role] = {"REQ": "active", "REP": "passive", "RTU": "active"}  # messages that only one role sends
 
 
 def role_of(step: Step) -> Role | None:

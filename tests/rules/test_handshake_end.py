@@ -167,3 +167,90 @@ def test_mra_is_an_answer() -> None:
     talk.again(6.3, req)
     talk.passive(6.31, "MRA", service_timeout=20)
     assert "H18" not in run(talk, until=200).codes
+
+
+def test_data_without_an_rtu() -> None:
+    """H05"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP")
+    data = talk.data(0.5, "active")
+    finding = run(talk, until=60).only("H05")
+    assert (finding.severity, finding.confidence) == ("info", "certain")
+    assert finding.frames == ((0, rep.frame),)
+    assert f"frame {data.frame}" in finding.message
+
+
+def test_rep_that_was_not_repeated() -> None:
+    """H05: the capture missed its RTU; that the passive side does not repeat tells that it arrived."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    finding = run(talk, until=60).only("H05")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "not repeated in the 60 s that followed" in finding.message
+
+
+def test_rejected_rep_needs_no_rtu() -> None:
+    """H05"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=28)
+    assert run(talk, until=60).codes == []
+
+
+def test_connection_that_began_earlier() -> None:
+    """H05: one direction may be missing."""
+    talk = Conversation()
+    rep = talk.passive(0, "REP")
+    talk.repeat(rep, every=4.3, count=15)
+    assert "H05" not in run(talk, until=200).codes
+
+
+def test_mra_after_the_rep() -> None:
+    """H05: what the active side promised is R06."""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=1)
+    rep = talk.passive(0.01, "REP")
+    talk.active(0.02, "MRA", service_timeout=18)
+    talk.again(4.31, rep)
+    result = run(talk, until=60)
+    assert "H05" not in result.codes
+    assert "R06" in result.codes
+
+
+def test_rep_after_the_passive_sides_own_rej() -> None:
+    """H08: H02 tells it, once."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=28)
+    talk.passive(20, "REP")
+    result = run(talk)
+    assert "H08" not in result.codes
+    assert len(result.of("H02")) == 1
+
+
+def test_requester_that_fell_silent() -> None:
+    """H18: fewer sends than allowed, and nothing more."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.repeat(req, every=6.4, count=4)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "5 of 16 sends" in finding.message
+    assert "fell silent" in finding.message
+
+
+def test_single_req_without_an_answer() -> None:
+    """H18: it was not even repeated; more likely its answer is missing from the capture."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    assert run(talk, until=300).codes == []
+
+
+def test_only_req_that_is_allowed() -> None:
+    """H18"""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=0)
+    assert run(talk, until=300).only("H18").severity == "warning"

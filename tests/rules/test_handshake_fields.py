@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, run
 
+ONE_BYTE = (14, 15, 16, 17, 20, 21, 22, 23, 26)  # SL, traffic class, hop limit, rate, MTU
+
 
 @pytest.mark.parametrize(("sender", "mraed"), [("active", 0), ("passive", 1)])
 def test_mra_about_a_message_of_its_own_side(sender: str, mraed: int) -> None:
@@ -132,17 +134,18 @@ def test_timeout_reject_of_a_ca_without_a_guid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "info"), [(18, bytes(15)), (13, b"\1"), (26, b""), (32, b"\1\2"), (24, bytes(71)), (25, bytes(8))]
+    ("reason", "needed"),
+    [(18, 16), (25, 16), (13, 2), (19, 2), (32, 3), (33, 3), (24, 72), *((reason, 1) for reason in ONE_BYTE)],
 )
-def test_reject_info_too_short(reason: int, info: bytes) -> None:
+def test_reject_info_too_short(reason: int, needed: int) -> None:
     """H15"""
     talk = Conversation()
     talk.active(0, "REQ")
-    talk.passive(0.1, "REJ", reason=reason, additional_reject_info=info)
+    talk.passive(0.1, "REJ", reason=reason, additional_reject_info=bytes(needed - 1))
     finding = run(talk).only("H15")
     assert (finding.severity, finding.confidence) == ("warning", "certain")
-    assert finding.evidence["reject_info_length"] == len(info)
-    assert f"reason {reason}" in finding.message
+    assert finding.evidence["reject_info_length"] == needed - 1
+    assert f"reason {reason} needs {needed}" in finding.message
 
 
 def test_reject_info_longer_than_its_field() -> None:

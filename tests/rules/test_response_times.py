@@ -235,3 +235,39 @@ def test_dreq_in_a_capture_of_one_direction() -> None:
     finding = run(talk, until=200).only("R07")
     assert (finding.severity, finding.confidence) == ("info", "possible")
     assert "only one direction" in finding.message
+
+
+def test_active_side_that_never_kept_its_promise() -> None:
+    """R06"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.1, "REP")
+    talk.active(0.2, "MRA", service_timeout=20)
+    assert "active side's MRA" in run(talk, until=60).only("R06").message
+
+
+def test_data_shows_that_the_promise_was_kept() -> None:
+    """R06: only the RTU is missing from the capture."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.1, "REP")
+    talk.active(0.2, "MRA", service_timeout=20)
+    talk.data(0.3, "active")
+    assert "R06" not in run(talk, until=60).codes
+
+
+def test_req_repeated_during_the_promise_ends_nothing() -> None:
+    """R06"""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.passive(0.1, "MRA", service_timeout=20)
+    talk.again(4.3, req)
+    assert "R06" in run(talk, until=60).codes
+
+
+def test_dreq_that_may_not_be_repeated() -> None:
+    """R07: with Max CM Retries 0 a single DREQ is all there is."""
+    talk = Conversation()
+    talk.establish(max_cm_retries=0)
+    talk.active(1, "DREQ")
+    assert "1 of 1 sends" in run(talk, until=100).only("R07").message

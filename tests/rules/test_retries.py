@@ -214,3 +214,30 @@ def test_messages_that_may_differ() -> None:
     talk.again(33, dreq)
     talk.passive(33.1, "DREP", private_data=b"\2")
     assert "R08" not in run(talk).codes
+
+
+def test_passive_sides_repeat_is_held_against_its_own_field() -> None:
+    """R02"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP")
+    talk.again(1, rep)
+    assert "the Local CM Response Timeout" in run(talk).only("R02").message
+
+
+def test_sends_of_two_captures() -> None:
+    """R02: two clocks stamped them."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(2, req, file=1)
+    assert run(talk).only("R02").confidence == "possible"
+
+
+def test_connection_that_began_earlier() -> None:
+    """R01, R02: nobody knows its timers and retries."""
+    talk = Conversation()
+    dreq = talk.active(0, "DREQ")
+    talk.repeat(dreq, every=0.5, count=20)
+    result = run(talk)
+    assert "R01" not in result.codes
+    assert "R02" not in result.codes

@@ -1,0 +1,84 @@
+"""The Typer app: one module per command. Nothing heavy is imported before a command runs.
+
+Exit codes: 0 nothing at or above --fail-on; 1 findings at or above it (verify: differences); 2 usage, or an input
+that could not be read, or not to its end; 130 interrupted. A reader that closes our stdout ends us by SIGPIPE, as it
+ends any filter.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ibcmtool import __version__
+from ibcmtool.cli import analyze, decode, explain, timeline, verify
+from ibcmtool.cli.output import warn
+
+
+class Commands(TyperGroup):
+    """Turns the errors that a user can do something about into one line and an exit code."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except OSError as error:  # inputs raise SourceError: this is our output
+            warn(f"writing failed: {error.strerror or error}")
+        except Exception as error:
+            from ibcmtool.sources import SourceError
+
+            if not isinstance(error, SourceError):
+                raise
+            warn(str(error))
+        raise SystemExit(2)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ibcmtool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _ibcmtool(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Read InfiniBand and RoCE captures: what happened to each RDMA connection, and who was wrong."""
+
+
+app.command()(analyze.analyze)
+app.command()(timeline.timeline)
+app.command()(decode.decode)
+app.command()(explain.explain)
+app.command()(verify.verify)
+
+
+def main() -> None:
+    """The console script."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a terminal without UTF-8 shows a question mark rather than a traceback
+            reconfigure(errors="replace")
+    try:
+        app(prog_name="ibcmtool")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,102 @@
+"""`ibcmtool analyze`: the main job."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ibcmtool.cli.jsonl import LineWriter
+from ibcmtool.cli.options import (
+    ColorChoice,
+    ColorOption,
+    FilesArgument,
+    Format,
+    FormatOption,
+    LocalOption,
+    PolicyOption,
+    QuietOption,
+    paths_of,
+    with_filters,
+)
+from ibcmtool.cli.output import make_console, warn_of_damage
+from ibcmtool.cli.progress import reading
+from ibcmtool.filters import Filter, apply, apply_to_stream, at_least
+from ibcmtool.model import Policy, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ibcmtool.model import Analysis, Connection, Finding, InputInfo
+
+FailOn = Literal["error", "warning", "info", "never"]
+
+
+@with_filters
+def analyze(
+    files: FilesArgument,
+    policy: PolicyOption = "relaxed",
+    output_format: FormatOption = "text",
+    show_all: Annotated[
+        bool, typer.Option("--all", "-a", help="Show every connection, however many there are.")
+    ] = False,
+    min_severity: Annotated[
+        Severity, typer.Option("--min-severity", help="Leave findings below it out of the report.")
+    ] = "info",
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="Exit with 1 when there is a finding this bad or worse.")
+    ] = "error",
+    color: ColorOption = "auto",
+    local: LocalOption = False,
+    quiet: QuietOption = False,
+    *,
+    chosen: Filter,
+) -> None:
+    """Connections, what happened to each, who was wrong, on which frames, and what to do.
+
+    Exit code: 0 nothing as bad as --fail-on, 1 there is, 2 an input could not be read, or not to its end
+    (what was read is reported all the same). --fail-on judges the chosen connections, whatever --min-severity hides.
+    """
+    paths = paths_of(files)
+    severities: Iterable[Severity]
+    if output_format == "jsonl":
+        writer = LineWriter(sys.stdout, min_severity)
+        writer.write(_objects(paths, policy, chosen))
+        inputs, severities = writer.inputs, writer.severities
+    else:
+        from ibcmtool.analysis import analyze as analyze_files
+
+        with reading(quiet) as progress:
+            analysis = apply(chosen, analyze_files(paths, policy, progress))
+        inputs, severities = analysis.inputs, [finding.severity for finding in analysis.findings]
+        shown = [finding for finding in analysis.findings if at_least(finding.severity, min_severity)]
+        _render(replace(analysis, findings=shown), output_format, color, show_all, local)
+    damaged = warn_of_damage(inputs)
+    bad = fail_on != "never" and any(at_least(severity, fail_on) for severity in severities)
+    raise typer.Exit(2 if damaged else int(bad))
+
+
+def _objects(paths: list[str], policy: Policy, chosen: Filter) -> Iterable[InputInfo | Connection | Finding]:
+    """What jsonl writes: a stream, unless the choice needs all findings first."""
+    from ibcmtool.analysis import analyze as analyze_files
+    from ibcmtool.analysis import stream
+
+    if not chosen.code:
+        return apply_to_stream(chosen, stream(paths, policy))
+    analysis = apply(chosen, analyze_files(paths, policy))
+    return [*analysis.connections, *analysis.findings, *analysis.inputs]
+
+
+def _render(analysis: Analysis, output_format: Format, color: ColorChoice, show_all: bool, local: bool) -> None:
+    if output_format == "json":
+        from ibcmtool.reports import json
+
+        json.render(analysis, sys.stdout)
+        return
+    from ibcmtool.reports import text
+    from ibcmtool.reports.clock import Clock
+
+    clock = Clock("local" if local else "utc")
+    text.render(analysis, make_console(color), all_connections=show_all, clock=clock)

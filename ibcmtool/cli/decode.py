@@ -1,0 +1,126 @@
+"""`ibcmtool decode`: CM messages one by one, or one frame in full."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ibcmtool.cli.options import ColorOption, FileArgument, Format, FormatOption, LocalOption
+from ibcmtool.cli.output import make_console, warn, warn_of_damage
+from ibcmtool.model import CmMessage
+
+if TYPE_CHECKING:
+    from dissectors.private_data import Protocol
+    from ibcmtool.reports.clock import Clock
+    from ibcmtool.reports.page import Page
+    from ibcmtool.sources import Capture
+
+
+def decode(
+    file: FileArgument,
+    frame: Annotated[
+        int | None,
+        typer.Option("--frame", "-n", min=1, metavar="N", help="All fields of this frame, from the link layer down."),
+    ] = None,
+    show_hex: Annotated[
+        bool, typer.Option("--hex", "-x", help="With --frame: the place and the bytes of each field.")
+    ] = False,
+    output_format: FormatOption = "text",
+    color: ColorOption = "auto",
+    local: LocalOption = False,
+) -> None:
+    """CM messages, one line each; with --frame, one of them with all its fields.
+
+    Frame numbers are Wireshark's. Exit code: 0, or 2 when the input could not be read, or not to its end, or when the
+    frame is no CM message.
+    """
+    if show_hex and frame is None:
+        raise typer.BadParameter("it needs --frame N", param_hint="--hex")
+
+    from ibcmtool.reports.clock import Clock
+    from ibcmtool.reports.page import Page
+    from ibcmtool.sources import open_capture
+
+    page = Page(make_console(color))
+    clock = Clock("local" if local else "utc")
+    with open_capture(str(file), 0) as capture:
+        if frame is None:
+            found = True
+            _write_messages(capture, page, clock, output_format, at_once=str(file) == "-")
+        else:
+            found = _write_frame(capture, frame, page, clock, output_format, show_hex)
+    damaged = warn_of_damage([capture.info])
+    raise typer.Exit(2 if damaged or not found else 0)
+
+
+def _write_messages(capture: Capture, page: Page, clock: Clock, output_format: Format, *, at_once: bool) -> None:
+    """One line per message; standard input may be a live capture, so there each line is written `at_once`."""
+    from ibcmtool.decode import Decoder
+    from ibcmtool.reports import decode as report
+
+    decoder = Decoder()
+    objects = []
+    count = 0
+    for frame in capture:
+        message = decoder(frame)
+        if not isinstance(message, CmMessage):
+            continue
+        count += 1
+        if output_format == "text":
+            for line in report.message_lines(page, message, clock):
+                page.write(line)
+        elif output_format == "jsonl":
+            print(json.dumps(report.message_object(message)), flush=at_once)
+        else:
+            objects.append(report.message_object(message))
+        if at_once:
+            page.flush()
+    if output_format == "json":
+        print(json.dumps(objects, indent=2))
+    page.flush()
+    if not count:
+        warn("no CM messages")
+
+
+def _write_frame(
+    capture: Capture, number: int, page: Page, clock: Clock, output_format: Format, show_hex: bool
+) -> bool:
+    """The frame in full; False, and a line on stderr, where it is no CM message."""
+    from ibcmtool import detail
+    from ibcmtool.decode import Decoder
+    from ibcmtool.reports import decode as report
+
+    decoder = Decoder()
+    requests: dict[int, CmMessage] = {}
+    for frame in capture:
+        message = decoder(frame)
+        if isinstance(message, CmMessage) and message.type == "REQ":
+            requests[message.fields.local_comm_id] = message
+        if frame.number < number:
+            continue
+        packet = detail.dissect(frame)
+        if not isinstance(message, CmMessage):
+            warn(f"frame {number} is no CM message, but {packet.summary()}")
+            return False
+        layers = list(detail.layers(packet, _protocol(message, requests)))
+        if output_format == "text":
+            page.console.print(report.frame_tree(page, frame, message, layers, clock, show_hex=show_hex))
+        else:
+            indent = 2 if output_format == "json" else None
+            print(json.dumps(report.frame_object(frame, message, layers), indent=indent))
+        return True
+    warn(f"there is no frame {number}: the capture has {capture.info.frames}")
+    return False
+
+
+def _protocol(message: CmMessage, requests: dict[int, CmMessage]) -> Protocol | None:
+    """The upper protocol of the REQ that a REP or REJ belongs to: only the REQ tells it."""
+    from ibcmtool import detail
+
+    ids = (getattr(message.fields, "remote_comm_id", None), getattr(message.fields, "local_comm_id", None))
+    request = next((requests[number] for number in ids if number in requests), None)
+    if request is None:
+        return None
+    return detail.request_protocol(request.fields.service_id, request.fields.private_data)

@@ -1,0 +1,53 @@
+"""JSON lines: the objects of the JSON report, one per line as they come, each with its "kind"."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ibcmtool.filters import at_least
+from ibcmtool.model import Connection, Finding, InputInfo, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TextIO
+
+
+class LineWriter:
+    """Writes the objects of one analysis, and remembers of them what the exit code needs."""
+
+    def __init__(self, out: TextIO, min_severity: Severity) -> None:
+        self.out = out
+        self.min_severity = min_severity
+        self.inputs: list[InputInfo] = []
+        self.severities: Counter[Severity] = Counter()  # of all findings, shown or not
+        self._outcomes: Counter[str] = Counter()
+        self._codes: Counter[str] = Counter()
+
+    def write(self, objects: Iterable[InputInfo | Connection | Finding]) -> None:
+        from ibcmtool.reports.json import connection_object, finding_object, input_object
+
+        for item in objects:
+            if isinstance(item, Connection):
+                self._outcomes[item.outcome] += 1
+                self._line("connection", connection_object(item))
+            elif isinstance(item, InputInfo):
+                self.inputs.append(item)
+                self._line("input", input_object(item))
+            else:
+                self.severities[item.severity] += 1
+                if at_least(item.severity, self.min_severity):
+                    self._codes[item.code] += 1
+                    self._line("finding", finding_object(item))
+        self._line("summary", self._summary())
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "connections": self._outcomes.total(),
+            "by_outcome": dict(self._outcomes),
+            "by_code": dict(sorted(self._codes.items())),
+        }
+
+    def _line(self, kind: str, fields: dict[str, Any]) -> None:
+        self.out.write(json.dumps({"kind": kind, **fields}, separators=(", ", ": ")) + "\n")

@@ -1,0 +1,133 @@
+"""Options that several commands share: their types, texts and the way they combine into a Filter."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import typer
+
+from ibcmtool.filters import Filter
+from ibcmtool.model import Outcome, Policy
+
+ColorChoice = Literal["auto", "always", "never"]
+Format = Literal["text", "json", "jsonl"]
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        help="Captures (pcap, pcapng, ERF; also gzip or zstd); - is standard input. "
+        "Several are one analysis, merged by time.",
+    ),
+]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", show_default=False, help="A capture; - is standard input.")
+]
+PolicyOption = Annotated[
+    Policy,
+    typer.Option(
+        "--policy",
+        help="Reading of the spec for a REQ whose QPN is in the receiver's timewait: "
+        "accept it (relaxed, Linux since 2.6.19) or refuse it as stale (strict).",
+    ),
+]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Output format.")]
+ColorOption = Annotated[
+    ColorChoice,
+    typer.Option("--color", help="Colour; auto heeds NO_COLOR, FORCE_COLOR and pipes."),
+]
+LocalOption = Annotated[bool, typer.Option("--local/--utc", help="Zone of absolute times.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no hints on stderr, errors only.")]
+
+OUTCOMES = get_args(Outcome)
+FILTERS = "Filters (a connection must pass each; values of one option are alternatives)"
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number (decimal, or hex as 0x11)") from None
+
+
+def _outcome(text: str) -> str:
+    # Typer takes no list of Literal.
+    if text not in OUTCOMES:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(OUTCOMES)}")
+    return text
+
+
+def _filter(
+    connection: Annotated[
+        list[int] | None, typer.Option("--connection", "-c", metavar="ID", help="By id.", rich_help_panel=FILTERS)
+    ] = None,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--peer", metavar="TEXT", help="By part of a name, IP address, GID or GUID.", rich_help_panel=FILTERS
+        ),
+    ] = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--service", metavar="TEXT", help="By part of the service's name, or its id.", rich_help_panel=FILTERS
+        ),
+    ] = None,
+    qpn: Annotated[
+        list[int] | None,
+        typer.Option("--qpn", metavar="QPN", parser=_number, help="By QPN of either end.", rich_help_panel=FILTERS),
+    ] = None,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--outcome",
+            metavar="OUTCOME",
+            parser=_outcome,
+            autocompletion=lambda: list(OUTCOMES),
+            help=f"By outcome: {', '.join(OUTCOMES)}.",
+            rich_help_panel=FILTERS,
+        ),
+    ] = None,
+    code: Annotated[
+        list[str] | None,
+        typer.Option("--code", metavar="CODE", help="By a finding that concerns it.", rich_help_panel=FILTERS),
+    ] = None,
+) -> Filter:
+    return Filter(
+        connection=tuple(connection or ()),
+        peer=tuple(peer or ()),
+        service=tuple(service or ()),
+        qpn=tuple(qpn or ()),
+        outcome=tuple(outcome or ()),
+        code=tuple(code or ()),
+    )
+
+
+def with_filters(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the filter options; it receives them as one Filter, its keyword argument `chosen`."""
+    options = inspect.signature(_filter, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True).parameters
+    parameters = [parameter for name, parameter in own.items() if name != "chosen"] + list(options.values())
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        chosen = _filter(**{name: values.pop(name) for name in options})
+        command(**values, chosen=chosen)
+
+    # Typer asks for both; wraps() alone would lead it to the signature of the command itself.
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper
+
+
+def paths_of(files: list[Path]) -> list[str]:
+    """The inputs as text; standard input can be read only once."""
+    paths = [str(file) for file in files]
+    if paths.count("-") > 1:
+        raise typer.BadParameter("standard input (-) can be named only once", param_hint="FILE...")
+    return paths

@@ -1,0 +1,56 @@
+"""Where results and messages go: consoles, the progress line, warnings. stdout carries the result, stderr the rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TextIO
+
+    from rich.console import Console
+
+    from ibcmtool.cli.options import ColorChoice
+    from ibcmtool.model import InputInfo
+
+# What is not a terminal gets lines as long as they are: grep, less and colleagues' editors wrap them themselves.
+UNBOUNDED = 10_000
+
+
+def make_console(color: ColorChoice = "auto", file: TextIO | None = None) -> Console:
+    """A console on stdout (or `file`): as wide as the terminal, unbounded elsewhere; no colour where none is wanted."""
+    from rich.console import Console
+
+    out = sys.stdout if file is None else file
+    terminal = out.isatty()
+    if color == "auto":
+        color = _color_of_environment(terminal)
+    settings: dict[str, Any] = {"file": out, "highlight": False, "emoji": False, "markup": False}
+    if color == "never":
+        settings["color_system"] = None
+    elif not terminal or os.environ.get("TERM") in ("dumb", "unknown"):
+        settings["color_system"] = "standard"
+    return Console(force_terminal=color == "always", width=None if terminal else UNBOUNDED, **settings)
+
+
+def _color_of_environment(terminal: bool) -> ColorChoice:
+    # no-color.org and force-color.org: set and not empty is what counts.
+    if os.environ.get("NO_COLOR"):
+        return "never"
+    if os.environ.get("FORCE_COLOR"):
+        return "always"
+    return "always" if terminal else "never"
+
+
+def warn(line: str) -> None:
+    print(f"ibcmtool: {line}", file=sys.stderr)
+
+
+def warn_of_damage(inputs: Iterable[InputInfo]) -> bool:
+    """One line for each input that could not be read to its end; whether there was any."""
+    damaged = [info for info in inputs if info.truncated]
+    for info in damaged:
+        warn(f"{info.path}: {info.damage}")
+    return bool(damaged)

@@ -1,0 +1,107 @@
+"""What `explain` knows, against the tables that say what there is to know."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from dissectors.cm import AP_STATUSES, REJ_REASONS, SIDR_STATUSES
+from ibcmtool import explanations
+from ibcmtool.explanations import rejects, states, statuses
+from ibcmtool.model import Outcome, State
+from ibcmtool.rules import CATALOGUE
+
+
+def titles(found: list[explanations.Explanation]) -> list[tuple[str, str]]:
+    return [(entry.topic, entry.kind) for entry in found]
+
+
+def test_every_code_that_the_layers_name_is_explained_under_the_same_name() -> None:
+    assert {reason: reject.title for reason, reject in rejects.REJECTS.items()} == REJ_REASONS
+    assert {status: title for status, (title, *_) in statuses.APR.items()} == AP_STATUSES
+    assert {status: title for status, (title, *_) in statuses.SIDR.items()} == SIDR_STATUSES
+
+
+def test_every_state_and_outcome_is_explained() -> None:
+    assert set(states.STATES) == set(get_args(State))
+    assert set(states.OUTCOMES) == set(get_args(Outcome))
+
+
+def test_states_speak_only_of_states_that_exist() -> None:
+    named = {"REJ", "REP", "REQ", "RTU", "MRA", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LISTEN", "QPN", "CM", "IBA"}
+    for entry in states.EXPLANATIONS:
+        for _, text in entry.sections:
+            spoken = {word.strip(".,:;()'`") for word in text.split()}
+            assert {word for word in spoken if "_" in word and word.isupper()} <= {*get_args(State), *named}
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_a_finding_is_explained_by_its_rule(code: str) -> None:
+    rule = CATALOGUE[code]
+    for topic in (code, code.lower(), rule.name):
+        [entry] = [one for one in explanations.find(topic) if one.kind == "finding"]
+        told = dict(entry.sections)
+        assert entry.title == rule.title
+        assert told["Meaning"] == rule.explanation
+        assert told["What to do"] == rule.advice
+        assert told["False positives"] == rule.false_positives
+        assert told["Rests on"] == rule.clause
+        assert told["Severity"] == rule.severity
+
+
+@pytest.mark.parametrize(
+    ("topic", "found"),
+    [
+        ("rej:10", [("rej:10", "REJ reason")]),
+        ("REJ 10", [("rej:10", "REJ reason")]),
+        ("rej:0x0a", [("rej:10", "REJ reason")]),
+        ("rej-10", [("rej:10", "REJ reason")]),
+        ("apr:4", [("apr:4", "APR status")]),
+        ("Sidr:1", [("sidr:1", "SIDR status")]),
+        ("req-sent", [("REQ_SENT", "state")]),
+        ("half open", [("S11", "finding"), ("half_open", "outcome"), ("half-open", "term")]),
+        ("stale", [("stale", "outcome"), ("stale", "term")]),
+        ("TimeWait", [("TIMEWAIT", "state"), ("timewait", "term")]),
+        ("dmin", [("Dmin", "term")]),
+        ("rej:34", []),
+        ("rej:ten", []),
+        ("", []),
+    ],
+)
+def test_find(topic: str, found: list[tuple[str, str]]) -> None:
+    assert titles(explanations.find(topic)) == found
+
+
+def test_groups() -> None:
+    assert [entry.topic for entry in explanations.group("all")] == sorted(CATALOGUE)
+    assert [entry.topic for entry in explanations.group("REJ")] == [f"rej:{reason}" for reason in rejects.REJECTS]
+    assert len(explanations.group("states")) == len(get_args(State))
+    assert explanations.group("rej:10") == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "meant"), [("tmewait", "timewait"), ("s2", "S02"), ("rej:100", "rej:10"), ("ESTABLISH", "established")]
+)
+def test_near_misses(topic: str, meant: str) -> None:
+    assert explanations.find(topic) == []
+    assert meant in explanations.similar(topic)
+
+
+def test_nothing_is_near_nonsense() -> None:
+    assert explanations.similar("xyzzy") == []
+
+
+def test_every_topic_can_be_found() -> None:
+    for topic in explanations.topics():
+        assert explanations.find(topic), topic
+
+
+def test_topics_that_explanations_refer_to_exist() -> None:
+    """`ibcmtool explain X` in a text, and "See S11 and S12", lead somewhere."""
+    for entry in [*explanations.TABLES, *explanations.group("all")]:
+        for _, text in entry.sections:
+            words = text.replace("`", " ").split()
+            for before, word in zip(words, words[1:], strict=False):
+                if before == "explain":
+                    assert explanations.find(word.strip(".,;")) or word.startswith("rej:N"), (entry.topic, word)
