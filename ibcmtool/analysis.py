@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from operator import attrgetter
 
 from ibcmtool.clocks import align
@@ -31,6 +32,7 @@ from ibcmtool.services import endpoint_names
 from ibcmtool.sources import Capture, open_capture
 
 Progress = Callable[[int], None]
+MAD_LENGTH = 256
 PROGRESS_STEP = 4096  # frames between two calls of the progress function
 
 
@@ -48,7 +50,7 @@ def stream(
                 yield from _tell(event, judge)
         infos = [capture.info for capture in captures]
         last = max((info.last_time for info in infos if info.last_time is not None), default=0)
-        for event in tracker.advance(last) + tracker.finish():
+        for event in chain(tracker.advance(last), tracker.finish()):
             yield from _tell(event, judge)
         yield from capture_findings(infos)
         yield from infos
@@ -95,6 +97,7 @@ def _messages(capture: Capture, tracker: Tracker, progress: Progress | None) -> 
         if message is not None:
             if isinstance(message, CmMessage):
                 info.cm_messages += 1
+                info.cut_messages += len(message.mad) < MAD_LENGTH
             if info.clock_offset:
                 message = message._replace(time=message.time - info.clock_offset)
             yield message

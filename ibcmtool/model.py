@@ -251,6 +251,7 @@ class InputInfo:
     truncated: bool = False  # the input ends in the middle of a record, or is damaged
     damage: str = ""  # where and what, one line
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
+    cut_messages: int = 0  # CM messages among them whose MAD lost bytes
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
     shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset was found
 

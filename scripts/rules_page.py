@@ -36,9 +36,9 @@ A code, once released, keeps its meaning. `ibcmtool explain CODE` shows the same
 - **warning**: trouble is likely.
 - **info**: worth knowing.
 
-The severity given here is the usual one; the explanation says when a finding is milder or worse. Each finding also has a
-confidence (certain, probable, possible), which is lower where the capture starts late, shows one direction only, has lost
-packets, or where a timer had to be assumed.
+The severity given here is the usual one; the explanation says when a finding is milder or worse. Each finding also
+has a confidence (certain, probable, possible), which is lower where the capture starts late, shows one direction only,
+has lost packets, or where a timer had to be assumed.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import get_args
 
 import pytest
@@ -102,6 +103,6 @@ def test_topics_that_explanations_refer_to_exist() -> None:
     for entry in [*explanations.TABLES, *explanations.group("all")]:
         for _, text in entry.sections:
             words = text.replace("`", " ").split()
-            for before, word in zip(words, words[1:], strict=False):
+            for before, word in pairwise(words):
                 if before == "explain":
                     assert explanations.find(word.strip(".,;")) or word.startswith("rej:N"), (entry.topic, word)

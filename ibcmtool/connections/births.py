@@ -8,30 +8,36 @@ from ibcmtool.connections.book import Match
 from ibcmtool.model import CmMessage, Connection, End, Role
 
 
-def new_connection(
-    number: int, message: CmMessage, endpoint_names: Callable[[int, bytes], tuple[str, str] | None] | None
-) -> Connection:
+# (service id, private data of the REQ) -> names of the active and of the passive end, where they are in there
+EndpointNames = Callable[[int, bytes], "tuple[str, str] | None"]
+
+
+def new_connection(number: int, message: CmMessage, endpoint_names: EndpointNames | None) -> Connection:
     """A connection that begins with this REQ or SIDR_REQ; both ends stand as before it."""
-    fields = message.fields
     active, passive = End("active", message.source, "IDLE"), End("passive", message.destination, "LISTEN")
-    if message.type == "SIDR_REQ":
+    connection = Connection(number, active, passive, message.transport, message.time)
+    connection.sidr = message.type == "SIDR_REQ"
+    _read_request(connection, message, endpoint_names)
+    return connection
+
+
+def adopt(connection: Connection, message: CmMessage, endpoint_names: EndpointNames | None) -> None:
+    """Give a connection whose beginning seemed missing its REQ, which was captured late or is a repetition."""
+    _read_request(connection, message, endpoint_names)
+    connection.outcome = "connecting" if connection.established is None else "established"
+
+
+def _read_request(connection: Connection, message: CmMessage, endpoint_names: EndpointNames | None) -> None:
+    fields, active = message.fields, connection.active
+    connection.request, connection.service_id = fields, fields.service_id
+    if connection.sidr:
         active.comm_id = fields.request_id
     else:
         active.comm_id, active.ca_guid, active.qpn = fields.local_comm_id, fields.local_ca_guid, fields.local_qpn
     if endpoint_names is not None and fields.service_id is not None and fields.private_data is not None:
         names = endpoint_names(fields.service_id, fields.private_data)
         if names is not None:
-            active.name, passive.name = names
-    return Connection(
-        number,
-        active,
-        passive,
-        message.transport,
-        message.time,
-        sidr=message.type == "SIDR_REQ",
-        service_id=fields.service_id,
-        request=fields,
-    )
+            active.name, connection.passive.name = names
 
 
 def partial_connection(number: int, message: CmMessage) -> Match:

@@ -46,7 +46,7 @@ class Book:
         end = connection.active
         if end.comm_id is not None:
             (self._sidr_ids if connection.sidr else self._active_ids)[end.comm_id].append(connection)
-        self._add_holder(connection, end)
+        self.add_holder(connection, end)
 
     def add_passive(self, connection: Connection) -> None:
         """Enter the passive end's comm id and QPN, and the pair of ids."""
@@ -55,9 +55,10 @@ class Book:
             self._passive_ids[end.comm_id].append(connection)
             if connection.active.comm_id is not None:
                 self._pairs[(connection.active.comm_id, end.comm_id)].append(connection)
-        self._add_holder(connection, end)
+        self.add_holder(connection, end)
 
-    def _add_holder(self, connection: Connection, end: End) -> None:
+    def add_holder(self, connection: Connection, end: End) -> None:
+        """Enter the QPN of one end, once it and the CA GUID are known."""
         if end.ca_guid and end.qpn:
             holders = self._holders[(end.ca_guid, end.qpn)]
             if (connection, end.role) not in holders:
@@ -104,7 +105,20 @@ class Book:
         found = self._by_pair(local, remote, message)
         if found is None and (message.type == "REP" or (message.type == "MRA" and message.fields.message_mraed == 0)):
             found = _newest(self._active_ids.get(remote, ()), "passive", message)
+        if found is None:
+            found = self._without_reply(local, remote, message)
         return found
+
+    def _without_reply(self, local: int, remote: int, message: CmMessage) -> Match | None:
+        """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it."""
+        for connection in reversed(self._active_ids.get(local, ())):
+            unknown = connection.passive.comm_id is None
+            if (unknown or message.type == "RTU") and _fits(connection, "active", message):
+                return Match(connection, "active")
+        for connection in reversed(self._active_ids.get(remote, ())):
+            if connection.passive.comm_id is None and _fits(connection, "passive", message):
+                return Match(connection, "passive")
+        return None
 
     def _reject(self, message: CmMessage) -> Match | None:
         fields = message.fields

@@ -1,15 +1,17 @@
 """The tracker: CM messages in, connections and events out.
 
 Feed it messages in the order of their times (a little disorder is harmless), advance it when time passes without a
-message, finish it at the end of the capture. It never raises on any message, and judges nothing: the rules do.
+message, finish it at the end of the capture. Events are handed out one by one, as they happen: whoever reads them sees
+each connection as it was at that moment, and must read them to the end. The tracker never raises on any message, and
+judges nothing: the rules do.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from ibcmtool.connections.births import new_connection, partial_connection
+from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
 from ibcmtool.connections.lapses import ROLES, Lapse, all_sent, lapses
 from ibcmtool.connections.outcomes import note, note_data, note_lapse
@@ -29,7 +31,6 @@ COPY_WINDOW = 1_000_000_000
 RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
 
 PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
-EndpointNames = Callable[[int, bytes], "tuple[str, str] | None"]
 
 
 class Tracker:
@@ -57,9 +58,9 @@ class Tracker:
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def feed(self, message: CmMessage) -> list[Event]:
+    def feed(self, message: CmMessage) -> Iterator[Event]:
         """One message; the events that its time and it itself bring."""
-        events = self.advance(message.time)
+        yield from self.advance(message.time)
         if message.type in REQUESTS:
             match = self._request(message)
         elif message.type in ANSWERS:
@@ -67,47 +68,39 @@ class Tracker:
         else:  # no part of a connection: ClassPortInfo, SAP and SPR (layout unknown), attributes unknown
             match = None
         if match is not None:
-            events += self._apply(match.connection, match.sender, message)
-        return events
+            yield from self._apply(match.connection, match.sender, message)
 
-    def feed_data(self, packet: DataPacket) -> list[Event]:
+    def feed_data(self, packet: DataPacket) -> Iterator[Event]:
         """One RC or UC packet to a watched QPN."""
-        events = self.advance(packet.time)
+        yield from self.advance(packet.time)
         for connection, sender in self._watch.senders(packet):
             if note_data(connection, sender, packet):
-                events.append(Event("DATA", packet.time, connection, role=sender))
+                yield Event("DATA", packet.time, connection, role=sender)
             self._watch.update(connection)
-        return events
 
-    def advance(self, time: int) -> list[Event]:
+    def advance(self, time: int) -> Iterator[Event]:
         """Let the capture's time pass; it never goes back."""
         self._now = max(self._now, time)
-        if not self._heap or self._heap[0][0] > self._now:
-            return []
-        events: list[Event] = []
         while self._heap and self._heap[0][0] <= self._now:
             due, number = heapq.heappop(self._heap)
             if self._due.get(number) == due:
                 del self._due[number]
-                events += self._wake(self._live[number], due)
-        return events
+                yield from self._wake(self._live[number], due)
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> Iterator[Event]:
         """The end of the capture: what is still open is told as it stands, in the order of the connections."""
-        events: list[Event] = []
         for connection in list(self._live.values()):
             for _, refused in self._duties.pop(connection.id, ()):
-                events.append(Event("STALE_DUTY", self._now, refused, related=connection))
+                yield Event("STALE_DUTY", self._now, refused, related=connection)
         for connection in list(self._live.values()):
             # The last wait may reach beyond the capture: with every allowed send seen, no further one will come.
             for message_type, role in RETRIED:
                 state = connection.end(role).state
                 if state == f"{message_type}_SENT" and all_sent(connection, message_type, role):
-                    events += self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
-            events.append(Event("ENDED", self._now, connection))
+                    yield from self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
+            yield Event("ENDED", self._now, connection)
         self._live.clear()
         self._heap.clear()
-        return events
 
     # -- whose is it? ----------------------------------------------------------------------------------------------
 
@@ -116,6 +109,10 @@ class Tracker:
         if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
             return None
         known = self._book.request(message)
+        if known is not None and known.request is None and message.type == "REQ":
+            adopt(known, message, self._endpoint_names)
+            self._book.add_holder(known, known.active)
+            return Match(known, "active")
         if known is not None and _continues(known, message):
             return Match(known, "active")
         connection = new_connection(self._next_id(), message, self._endpoint_names)
@@ -143,6 +140,11 @@ class Tracker:
             self._book.add_passive(match.connection)
         elif match.sender == "passive" and message.type in ("REP", "MRA"):
             self._bind(match.connection, message)
+        elif match.connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
+            # The REP was not captured; this message names both ids.
+            local, remote = fields.local_comm_id, fields.remote_comm_id
+            match.connection.passive.comm_id = remote if match.sender == "active" else local
+            self._book.add_passive(match.connection)
         return match
 
     def _bind(self, connection: Connection, message: CmMessage) -> None:
@@ -169,19 +171,22 @@ class Tracker:
 
     # -- what does it do? ------------------------------------------------------------------------------------------
 
-    def _apply(self, connection: Connection, sender: Role, message: CmMessage) -> list[Event]:
+    def _apply(self, connection: Connection, sender: Role, message: CmMessage) -> Iterator[Event]:
         earlier = [s for s in connection.steps if s.message.mad == message.mad and s.sender == sender]
         for step in earlier:
             if _is_copy(step.message, message):
                 step.sightings.append(Sighting(message.file, message.frame, message.time))
-                return [Event("SIGHTING", message.time, connection, step)]
+                yield Event("SIGHTING", message.time, connection, step)
+                return
         before: dict[Role, State] = {"active": connection.active.state, "passive": connection.passive.state}
         moved = transition(before["active"], before["passive"], sender, _table_key(message))
         after: dict[Role, State] = {"active": moved.active, "passive": moved.passive}
         disposition: Disposition = moved.disposition
-        if message.type == "DREQ" and _names_wrong_qpn(connection, sender, message):
-            after = before  # the receiver checks the Remote QPN; its silence leaves both where they were
+        if _misaddressed(connection, sender, message):
+            after = before  # the receiver does not take it for this connection; both stay where they were
             disposition = "ignored"
+        elif message.type == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
+            after = before  # captured behind its own answer: it tells what was missing, not that the REP was lost
         elif earlier and after[PEER[sender]] == before[PEER[sender]] and disposition != "unexpected":
             disposition = "duplicate"
         first = earlier[0] if earlier else None
@@ -190,14 +195,13 @@ class Tracker:
         for role in ROLES:
             self._enter(connection, role, after[role], message.time)
         note(connection, step)
-        events = [Event(message.type, message.time, connection, step)]
+        yield Event(message.type, message.time, connection, step)
         if message.type == "REJ":
-            events += self._stale(connection, step)
+            yield from self._stale(connection, step)
         elif message.type == "DREQ":
-            events += self._duty_done(connection, step)
+            yield from self._duty_done(connection, step)
         self._watch.update(connection)
         self._schedule(connection)
-        return events
 
     def _enter(self, connection: Connection, role: Role, state: State, time: int) -> None:
         end = connection.end(role)
@@ -245,30 +249,30 @@ class Tracker:
         for deadline, _ in self._duties.get(connection.id, ()):
             yield Lapse(deadline, "STALE_DUTY")
 
-    def _wake(self, connection: Connection, now: int) -> list[Event]:
-        events: list[Event] = []
+    def _wake(self, connection: Connection, now: int) -> Iterator[Event]:
         for lapse in sorted(self._pending(connection), key=lambda lapse: lapse.time):
             if lapse.time > now:
                 break
-            events += self._lapse(connection, lapse)
+            yield from self._lapse(connection, lapse)
             if lapse.kind == "ENDED":
                 self._forget(connection)
-                return events
+                return
         self._schedule(connection)
-        return events
 
-    def _lapse(self, connection: Connection, lapse: Lapse) -> list[Event]:
+    def _lapse(self, connection: Connection, lapse: Lapse) -> Iterator[Event]:
         if lapse.kind == "STALE_DUTY":
             over = [refused for deadline, refused in self._duties[connection.id] if deadline <= lapse.time]
             self._duties[connection.id] = [d for d in self._duties[connection.id] if d[0] > lapse.time]
-            return [Event("STALE_DUTY", lapse.time, refused, related=connection) for refused in over]
+            for refused in over:
+                yield Event("STALE_DUTY", lapse.time, refused, related=connection)
+            return
         if lapse.kind == "DREQ_LAPSED":
             self._lapsed.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
             self._enter(connection, lapse.role, "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE", lapse.time)
         note_lapse(connection, lapse)
         self._watch.update(connection)
-        return [Event(lapse.kind, lapse.time, connection, role=lapse.role)]
+        yield Event(lapse.kind, lapse.time, connection, role=lapse.role)
 
     def _forget(self, connection: Connection) -> None:
         self._book.remove(connection)
@@ -283,7 +287,7 @@ def _continues(known: Connection, message: CmMessage) -> bool:
     if any(_is_copy(step.message, message) for step in known.steps if step.message.mad == message.mad):
         return True
     same_content = first.mad[24:] == message.mad[24:]
-    if known.request is None or not (same_content or first.tid == message.tid):
+    if not (same_content or first.tid == message.tid):
         return False
     closed = any(step.message.type in ("DREQ", "DREP") for step in known.steps)
     return not closed
@@ -307,9 +311,16 @@ def _table_key(message: CmMessage) -> str:
     return message.type
 
 
-def _names_wrong_qpn(connection: Connection, sender: Role, message: CmMessage) -> bool:
-    named, qpn = message.fields.remote_qpn, connection.peer(sender).qpn
-    return named is not None and qpn is not None and named != qpn
+def _misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:
+    """Whether a DREQ names another QPN than the receiver's, or an RTU another Communication ID."""
+    peer = connection.peer(sender)
+    if message.type == "DREQ":
+        named, known = message.fields.remote_qpn, peer.qpn
+    elif message.type == "RTU":
+        named, known = message.fields.remote_comm_id, peer.comm_id
+    else:
+        return False
+    return named is not None and known is not None and named != known
 
 
 def _is_xrc(connection: Connection) -> bool:

@@ -90,13 +90,12 @@ def comm_id_twice(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     # One entry per open connection, taken out when it ends: never more than the tracker itself holds.
     holders = view.memory["X02"]
-    ends = [(connection.end(role), (connection.end(role).ca_guid, connection.end(role).comm_id)) for role in PEER]
-    if step is None:
-        for _, key in ends:
+    for end in (connection.active, connection.passive):
+        key = (end.ca_guid, end.comm_id)
+        if step is None:
             if holders.get(key) is connection:
                 del holders[key]
-        return
-    for end, key in ends:
+            continue
         if not (key[0] and key[1]):
             continue
         other: Connection | None = holders.get(key)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
-from ibcmtool.model import Event
+from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import before, gave_up, heard, of_type, one_capture
+from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture
 from ibcmtool.rules.view import View
 from ibcmtool.rules.wording import address, comm_id, duration, end_name
 
@@ -161,7 +161,7 @@ def rep_tid_mismatch(event: Event, view: View) -> Iterator[Verdict]:
     "rtu-unmatched",
     "An RTU that fits no REP",
     severity="error",
-    on=("RTU",),
+    on=("RTU", "ENDED"),
     clause="IBA 12.9.7.1; Linux cm_rtu_handler looks up both Communication IDs",
     explanation=(
         "An RTU completes a handshake and names both ends by their Communication IDs. One with a Remote Communication"
@@ -176,24 +176,33 @@ def rep_tid_mismatch(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or connection.request is None or step.retransmission_of is not None:
+    if connection.request is None:
         return
-    named = step.message.fields.remote_comm_id
-    if connection.reply is None:
-        if not heard(view, connection, "passive"):
+    if step is not None:
+        if connection.reply is None or connection.reply.local_comm_id == step.message.fields.remote_comm_id:
             return
+        yield from _wrong_pair(connection, step)
+    elif connection.reply is None and "U" in connection.history and heard(view, connection, "passive"):
+        # Judged at the end: a REP may be captured after its RTU.
+        rtu = of_type(connection, "RTU")[0]
+        if event.time - rtu.message.time <= DISORDER:
+            return
+        named = rtu.message.fields.remote_comm_id
         yield Verdict(
             f"RTU names Remote Communication ID {comm_id(named)}, but no REP to this REQ was captured from"
             f" {end_name(connection.passive)}: the capture missed it, or it was never sent.",
-            (connection.steps[0], step),
+            (connection.steps[0], rtu),
             {"remote_comm_id": named},
             confidence="possible",
             severity="warning",
         )
-        return
+
+
+def _wrong_pair(connection: Connection, step: Step) -> Iterator[Verdict]:
+    named = step.message.fields.remote_comm_id
     replies = of_type(connection, "REP")
     given = [reply.message.fields.local_comm_id for reply in replies]
-    if named in given or not given:
+    if step.retransmission_of is not None or named in given or not given:
         return
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.connections.outcomes import LETTERS
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.rules.view import View
 
 TIMEOUT = 4  # REJ reason
+# Messages that cross on the wire, or that a capture has out of order, are this far apart at most.
+DISORDER = 50_000_000
 PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 
 
@@ -22,6 +25,12 @@ def of_type(connection: Connection, *types: str, sender: Role | None = None) -> 
     return [
         step for step in connection.steps if step.message.type in types and (sender is None or step.sender == sender)
     ]
+
+
+def sent(connection: Connection, step: Step) -> int:
+    """How many messages of this type its sender sent in this connection, by the history: quick."""
+    letter = LETTERS[step.message.type]
+    return connection.history.count(letter if step.sender == "active" else letter.lower())
 
 
 def sends(connection: Connection, step: Step) -> list[Step]:

@@ -23,7 +23,7 @@ from ibcmtool.rules.wording import duration
         " are unknown, and timers that need them are assumed (information)."
     ),
     false_positives="A capture that is still being written ends inside a record as well.",
-    advice="Capture again without a snap length (tcpdump -s 0), stop the capture before copying the file.",
+    advice="Stop the capture before copying its file, then copy it again.",
 )
 def input_incomplete(event: Event, view: View) -> Iterator[Verdict]:
     """No event tells of it: `capture_findings` judges the inputs at the end."""
@@ -36,12 +36,12 @@ def capture_findings(inputs: Sequence[InputInfo]) -> Iterator[Finding]:
         if info.truncated or info.damage:
             what = info.damage or "it ends inside a record"
             yield _finding(
-                f"{info.path}: {what}. Everything before that was used: {info.frames} frames, {info.cm_messages} CM"
-                " messages.",
+                f"{info.path}: {what}. Everything before that was used ({info.frames} frames, {info.cm_messages} with"
+                " CM messages).",
                 "warning",
                 # The last whole frame: the damage begins right behind it.
                 ((file, info.frames),) if info.frames else (),
-                {"frames": info.frames, "cm_messages": info.cm_messages, "damage": info.damage},
+                {"frames": info.frames, "cm_messages": info.cm_messages},
                 info.last_time,
             )
         if info.cut_frames and info.cm_messages:
@@ -52,6 +52,7 @@ def capture_findings(inputs: Sequence[InputInfo]) -> Iterator[Finding]:
                 (),
                 {"cut_frames": info.cut_frames, "frames": info.frames},
                 info.first_time,
+                advice="Capture again without a snap length (tcpdump -s 0): CM messages take up to 400 bytes.",
             )
 
 
@@ -61,6 +62,7 @@ def _finding(
     frames: tuple[tuple[int, int], ...],
     evidence: dict[str, object],
     time: int | None,
+    advice: str | None = None,
 ) -> Finding:
     entry = CATALOGUE["C01"]
     return Finding(
@@ -73,7 +75,7 @@ def _finding(
         related=(),
         frames=frames,
         message=message,
-        advice=entry.advice,
+        advice=advice or entry.advice,
         evidence=evidence,
         time=time,
     )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import PEER, TIMEOUT, before, gave_up, heard, of_type, one_capture, sends
+from ibcmtool.rules.history import DISORDER, PEER, TIMEOUT, before, gave_up, heard, of_type, one_capture, sends
 from ibcmtool.rules.view import View
 from ibcmtool.rules.wording import duration, end_name
 
@@ -31,12 +31,14 @@ class _Answer(NamedTuple):
 
 def _first_answer(connection: Connection, step: Step, question: str) -> _Answer | None:
     """The timing of `step` as the first answer of its side to `question`; None if it answered before."""
-    asked = []
+    asked: list[Step] = []
     for earlier in connection.steps:
         if earlier is step:
             break
         if earlier.message.type == question:
             asked.append(earlier)
+        elif earlier.message.type == "REQ":
+            asked = []  # repeated, so no REP had arrived until then
         elif earlier.sender == step.sender and asked:
             return None
     if not asked:
@@ -45,7 +47,9 @@ def _first_answer(connection: Connection, step: Step, question: str) -> _Answer 
     return _Answer(asked, time - asked[-1].message.time, time - asked[0].message.time)
 
 
-def _late(step: Step, answer: _Answer, allowed: int, allowance: str, side: str) -> Iterator[Verdict]:
+def _late(
+    step: Step, answer: _Answer, allowed: int, allowance: str, side: str, *, begins: bool = False
+) -> Iterator[Verdict]:
     """The verdict on a first answer: late for certain, or late only if the first sends arrived."""
     kind, question = step.message.type, answer.asked[0].message.type
     evidence: dict[str, Any] = {
@@ -57,10 +61,13 @@ def _late(step: Step, answer: _Answer, allowed: int, allowance: str, side: str) 
     if answer.since_last > allowed:
         yield Verdict(
             f"{kind} came {duration(answer.since_last)} after the {'last ' if len(answer.asked) > 1 else ''}{question};"
-            f" {allowance} allows {duration(allowed)}.",
+            f" {allowance} allows {duration(allowed)}."
+            + (" The capture begins there: what came before is unknown." if begins else ""),
             (answer.asked[-1], step),
             evidence,
-            confidence="certain" if one_capture(answer.asked[-1], step) else "probable",
+            # Whoever waits that long sends again: the capture may have missed a later one.
+            confidence="probable" if one_capture(answer.asked[-1], step) and not begins else "possible",
+            severity="info" if begins else None,
         )
     elif answer.since_first > allowed:
         yield Verdict(
@@ -87,8 +94,9 @@ def _late(step: Step, answer: _Answer, allowed: int, allowance: str, side: str) 
         " repeated REQ, so an MRA tells that the first did arrive)."
     ),
     false_positives=(
-        "Captured at the active end, the round trip is counted in (two packet lives are granted). Requests lost behind"
-        " the capture point look like slowness. Silent when the requester had given up (H02 tells it)."
+        "Captured at the active end, the round trip is counted in (two packet lives are granted). REQs lost behind the"
+        " capture point, or repeated and not captured, look like slowness (never certain). If the capture begins with"
+        " the REQ, an MRA may have come before it (information only). Silent when the requester had given up (H02)."
     ),
     advice="Look at the accepting consumer (slow accept, full backlog), or raise the requester's response timeout.",
 )
@@ -96,13 +104,17 @@ def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender != "passive" or connection.request is None or step.retransmission_of is not None:
         return
-    wait = response_wait(connection.request, "active")
-    if wait.assumed or step.message.time - connection.opened <= wait.nominal:
+    asked = connection.request.remote_cm_response_timeout
+    if asked is None or step.message.time - connection.opened <= exponent(asked):
         return
+    wait = response_wait(connection.request, "active")
     answer = _first_answer(connection, step, "REQ")
     if answer is None or (step.message.type == "REP" and gave_up(connection, step) is not None):
         return
-    yield from _late(step, answer, wait.nominal, "the Remote CM Response Timeout with its path", "passive")
+    begins = connection.opened - view.start <= DISORDER
+    yield from _late(
+        step, answer, wait.nominal, "the Remote CM Response Timeout with its path", "passive", begins=begins
+    )
 
 
 @rule(
@@ -129,29 +141,13 @@ def active_too_slow(event: Event, view: View) -> Iterator[Verdict]:
         return
     if step.message.type == "REJ" and step.message.fields.reason == TIMEOUT:
         return  # gave up: no REP had arrived that it could have answered
-    wait = response_wait(connection.request, "passive")
-    if wait.assumed or step.message.time - connection.opened <= wait.nominal:
+    asked = connection.request.local_cm_response_timeout if connection.request is not None else None
+    if asked is None or step.message.time - connection.opened <= exponent(asked):
         return
-    answer = _first_answer_to_reply(connection, step)
+    wait = response_wait(connection.request, "passive")
+    answer = _first_answer(connection, step, "REP")
     if answer is not None:
         yield from _late(step, answer, wait.nominal, "the Local CM Response Timeout", "active")
-
-
-def _first_answer_to_reply(connection: Connection, step: Step) -> _Answer | None:
-    asked = []
-    for earlier in connection.steps:
-        if earlier is step:
-            break
-        if earlier.message.type == "REP":
-            asked.append(earlier)
-        elif earlier.message.type == "REQ":
-            asked = []  # repeated, so no REP had arrived until then
-        elif asked and earlier.sender == "active":
-            return None
-    if not asked:
-        return None
-    time = step.message.time
-    return _Answer(asked, time - asked[-1].message.time, time - asked[0].message.time)
 
 
 @rule(

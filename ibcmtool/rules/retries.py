@@ -13,7 +13,7 @@ from typing import Any
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import PEER, before, of_type, one_capture, role_of, sends
+from ibcmtool.rules.history import DISORDER, PEER, before, of_type, one_capture, role_of, sends, sent
 from ibcmtool.rules.view import View
 from ibcmtool.rules.wording import duration
 
@@ -21,8 +21,6 @@ RETRIED = ("REQ", "REP", "DREQ")
 MRAED = {"REQ": 0, "REP": 1}  # value of Message MRAed
 # Timers tick and captures stamp late; anything shorter than this share of the wait is too early.
 EARLY_TENTHS = 9
-# An MRA needs time to arrive: a retransmission this soon after it was seen may have been under way already.
-CROSSING = 50_000_000
 
 
 @rule(
@@ -163,10 +161,12 @@ def _excused(connection: Connection, earlier: Step, later: Step, sender: Role) -
     clause="IBA 12.6.6 (Service Timeout); Linux cm_mra_handler",
     explanation=(
         "An MRA tells the sender of a REQ or REP to wait for its Service Timeout before it sends again. A"
-        " retransmission before nine tenths of that (as Linux rounds it) means that the MRA was lost or ignored."
+        " retransmission before nine tenths of that (as Linux rounds it) means that the MRA was lost or ignored. The"
+        " first time loss is the likelier reason (information); a sender that does so after a second MRA probably"
+        " ignores them (warning)."
     ),
     false_positives=(
-        "The MRA may have been lost behind the capture point (never more than probable). Within 50 ms of the MRA the"
+        "The MRA may have been lost behind the capture point (once, hence information). Within 50 ms of the MRA the"
         " two may have crossed: silent. Only the first gap after an MRA is judged: newer kernels apply it once."
     ),
     advice="If the requester also gives up early, it does not honour MRAs: raise its CM response timeout instead.",
@@ -189,14 +189,18 @@ def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
         return
     gap = step.message.time - mra.message.time
     promised = linux(fields.service_timeout)
-    if gap <= CROSSING or gap * 10 >= promised * EARLY_TENTHS:
+    if gap <= DISORDER or gap * 10 >= promised * EARLY_TENTHS:
         return
+    earlier_mras = [old for old in of_type(connection, "MRA", sender=PEER[step.sender]) if old is not mra]
+    ignores = any(old.message.fields.message_mraed == fields.message_mraed for old in earlier_mras)
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"
-        f" {duration(exponent(fields.service_timeout))}: the MRA was lost on the way or ignored.",
+        f" {duration(exponent(fields.service_timeout))}: "
+        + ("not the first one that it does not heed." if ignores else "the MRA was lost on the way or ignored."),
         (mra, step),
         {"gap_ns": gap, "service_timeout": fields.service_timeout, "promised_ns": promised},
-        confidence="probable" if one_capture(mra, step) else "possible",
+        confidence="probable" if ignores and one_capture(mra, step) else "possible",
+        severity=None if ignores else "info",
     )
 
 
@@ -221,7 +225,7 @@ def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
 )
 def changed_retransmission(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is not None or len(connection.steps) < 2:
+    if step is None or step.retransmission_of is not None or sent(connection, step) < 2:
         return
     message = step.message
     if message.icrc_ok is False:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ibcmtool.connections.book import CLOSED_STATES
 from ibcmtool.model import Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import PEER, of_type
+from ibcmtool.rules.history import DISORDER, PEER, of_type
 from ibcmtool.rules.view import View
 from ibcmtool.rules.wording import comm_id, duration, end_name, qpn
 
@@ -240,8 +240,10 @@ def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     role = event.role
     dreqs = of_type(connection, "DREQ", sender=role)
     dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
-    if not dreqs or not dreps or dreps[-1].message.time > dreqs[-1].message.time:
+    if not dreqs or not dreps or dreqs[-1].retransmission_of is None:
         return
+    if dreqs[-1].message.time - dreps[-1].message.time < DISORDER:
+        return  # answered, or captured in the wrong order
     waited = event.time - dreqs[-1].message.time
     yield Verdict(
         f"DREQ repeated {duration(dreqs[-1].message.time - dreps[-1].message.time)} after a DREP (which may have "

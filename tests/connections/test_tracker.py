@@ -249,12 +249,12 @@ def test_data_is_watched_only_while_it_can_prove_something():
     talk.establish()
     tracker = Tracker()
     for message in talk.capture[:2]:
-        tracker.feed(message)
+        list(tracker.feed(message))
     assert 0x101 in tracker.watched
-    tracker.feed(talk.capture[2])
+    list(tracker.feed(talk.capture[2]))
     assert 0x101 in tracker.watched
     for sender in ("active", "passive"):
-        tracker.feed_data(talk.data(0.1, sender))
+        list(tracker.feed_data(talk.data(0.1, sender)))
     assert 0x101 not in tracker.watched and not tracker.watched
 
 
@@ -361,4 +361,53 @@ def test_connections_are_forgotten_in_time():
     assert ended == []
     ended = [event for event in tracker.advance(at(600)) if event.kind == "ENDED"]
     assert len(ended) == 50
-    assert tracker.finish() == []
+    assert list(tracker.finish()) == []
+
+
+def test_a_req_captured_behind_its_own_answer_is_adopted():
+    talk = Conversation()
+    talk.active(0.0002, "REQ")
+    talk.passive(0.0001, "REP")
+    talk.active(0.01, "RTU")
+    (connection,), findings = run(talk)
+    assert (connection.outcome, connection.history) == ("established", "pQU")
+    assert connection.active.qpn == 0x101 and connection.service_id == talk.service_id
+    assert [step.disposition for step in connection.steps] == ["accepted", "ignored", "accepted"]
+    assert findings == []
+
+
+def test_a_capture_that_begins_between_a_req_and_its_repetition():
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.again(6.4, req)
+    talk.again(6.41, talk.capture[1])
+    talk.active(6.42, "RTU")
+    (connection,), findings = run(talk.capture[1:])
+    assert (connection.outcome, connection.history) == ("established", "pQ^pU")
+    assert connection.request is not None
+    assert findings == []
+
+
+def test_a_rep_missing_from_the_capture_does_not_split_the_connection():
+    talk = Conversation()
+    talk.establish()
+    talk.close(1.0, by="passive")
+    del talk.capture[1]
+    (connection,), findings = run(talk)
+    assert (connection.outcome, connection.history) == ("closed", "QUdE")
+    assert connection.passive.comm_id == talk.comm_ids["passive"]
+
+
+def test_events_show_the_connection_as_it_was():
+    """What lapsed before a message is told before the message is applied."""
+    talk = Conversation()
+    talk.establish()
+    talk.active(1.0, "DREQ")
+    talk.passive(100.0, "DREP")
+    tracker, seen = Tracker(), {}
+    for message in talk.capture:
+        for event in tracker.feed(message):
+            seen[event.kind] = event.connection.history
+    assert seen["DREQ_LAPSED"] == "QpUD"
+    assert seen["DREP"] == "QpUDe"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conversation import Conversation, Host, run
+from conversation import SECOND, Conversation, Host, run
 
 from ibcmtool.model import Address, CmMessage, Event, Step
 from ibcmtool.rules import CATALOGUE
@@ -151,7 +151,9 @@ def judge_rtu(talk: Conversation, rtu: CmMessage, *heard: Address) -> list[Verdi
     step = Step(rtu, "active", "unexpected", None, "ESTABLISHED", "REP_SENT")
     connection.steps.append(step)
     view = View(heard={said.source for said in talk.capture} | set(heard))
-    return list(CATALOGUE["H04"].judge(Event("RTU", rtu.time, connection, step), view))
+    events = [Event("RTU", rtu.time, connection, step), Event("ENDED", rtu.time + SECOND, connection)]
+    connection.history += "U"
+    return [verdict for event in events for verdict in CATALOGUE["H04"].judge(event, view)]
 
 
 def test_rtu_with_an_id_that_no_rep_gave() -> None:
@@ -193,8 +195,11 @@ def test_rtu_for_an_earlier_rep() -> None:
     assert judge_rtu(talk, talk.active(4.32, "RTU", remote_comm_id=0x11)) == []
 
 
-def test_rtu_of_a_proper_handshake() -> None:
-    """H04"""
+def test_rtu_captured_before_its_rep() -> None:
+    """H04: an MRA has told the passive side's id before."""
     talk = Conversation()
-    talk.establish()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "MRA")
+    talk.active(0.0199, "RTU")
+    talk.passive(0.02, "REP")
     assert run(talk).codes == []

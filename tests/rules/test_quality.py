@@ -22,7 +22,7 @@ def test_damaged_input() -> None:
     assert finding.time == FIRST_DAY
     assert "cut.pcap" in finding.message
     assert damage in finding.message
-    assert "7 frames, 3 CM messages" in finding.message
+    assert "7 frames, 3 with CM messages" in finding.message
 
 
 def test_input_cut_before_its_first_frame() -> None:
@@ -36,6 +36,7 @@ def test_frames_cut_by_the_snap_length() -> None:
     (finding,) = capture_findings([InputInfo("short.pcap", frames=7, cm_messages=3, cut_frames=2)])
     assert finding.severity == "info"
     assert "2 of 7 frames" in finding.message
+    assert "snap length" in finding.advice
 
 
 def test_cut_data_without_any_cm_message() -> None:

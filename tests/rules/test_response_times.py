@@ -11,14 +11,26 @@ from conversation import Conversation, Host, run
 def test_rep_later_than_the_req_allows() -> None:
     """R04"""
     talk = Conversation()
+    earlier = talk.another()
+    earlier.establish(-1)
     req = talk.active(0, "REQ")
     rep = talk.passive(8, "REP")
     finding = run(talk).only("R04")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, req.frame), (0, rep.frame))
     assert "8 s after the REQ" in finding.message
     assert "6.44 s" in finding.message
     assert finding.evidence["allowed_ns"] == 4_294_967_296 + 2 * 1_073_741_824
+
+
+def test_capture_that_begins_with_the_req() -> None:
+    """R04: it may be a repetition, and an MRA may have asked for time before."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(8, "REP")
+    finding = run(talk).only("R04")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "capture begins there" in finding.message
 
 
 def test_mra_for_a_repeated_req() -> None:
@@ -78,7 +90,7 @@ def test_rtu_later_than_the_rep_allows() -> None:
     rep = talk.passive(0.01, "REP")
     rtu = talk.active(5, "RTU")
     finding = run(talk).only("R05")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, rep.frame), (0, rtu.frame))
     assert "4.99 s" in finding.message
 

@@ -119,9 +119,23 @@ def test_req_again_although_an_mra_asked_for_time() -> None:
     mra = talk.passive(0.5, "MRA", service_timeout=24)
     again = talk.again(6.4, req)
     finding = run(talk).only("R03")
-    assert (finding.severity, finding.confidence) == ("warning", "probable")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
     assert finding.frames == ((0, mra.frame), (0, again.frame))
     assert "5.9 s after an MRA that asked for 68.7 s" in finding.message
+
+
+def test_req_again_although_two_mras_asked_for_time() -> None:
+    """R03: one may be lost, two are ignored."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    mra = talk.passive(0.5, "MRA", service_timeout=24)
+    talk.again(6.4, req)
+    talk.again(6.5, mra)
+    talk.again(12.8, req)
+    first, second = run(talk).of("R03")
+    assert first.severity == "info"
+    assert (second.severity, second.confidence) == ("warning", "probable")
+    assert "not the first" in second.message
 
 
 def test_rep_again_although_an_mra_asked_for_time() -> None:
