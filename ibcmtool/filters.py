@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ibcmtool import words
 from ibcmtool.model import SEVERITIES, Connection, Finding
-from ibcmtool.reports import words
 
 if TYPE_CHECKING:
     from ibcmtool.model import Analysis, End, InputInfo, Severity

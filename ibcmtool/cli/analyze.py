@@ -21,7 +21,7 @@ from ibcmtool.cli.options import (
     paths_of,
     with_filters,
 )
-from ibcmtool.cli.output import make_console, warn_of_damage
+from ibcmtool.cli.output import make_console, warn_of_inputs
 from ibcmtool.cli.progress import reading
 from ibcmtool.filters import Filter, apply, apply_to_stream, at_least
 from ibcmtool.model import Policy, Severity
@@ -73,7 +73,7 @@ def analyze(
         inputs, severities = analysis.inputs, [finding.severity for finding in analysis.findings]
         shown = [finding for finding in analysis.findings if at_least(finding.severity, min_severity)]
         _render(replace(analysis, findings=shown), output_format, color, show_all, local)
-    damaged = warn_of_damage(inputs)
+    damaged = warn_of_inputs(inputs)
     bad = fail_on != "never" and any(at_least(severity, fail_on) for severity in severities)
     raise typer.Exit(2 if damaged else int(bad))
 

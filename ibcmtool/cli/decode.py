@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ibcmtool.cli.options import ColorOption, FileArgument, Format, FormatOption, LocalOption
-from ibcmtool.cli.output import make_console, warn, warn_of_damage
+from ibcmtool.cli.output import make_console, warn, warn_of_inputs
 from ibcmtool.model import CmMessage
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def decode(
             _write_messages(capture, page, clock, output_format, at_once=str(file) == "-")
         else:
             found = _write_frame(capture, frame, page, clock, output_format, show_hex)
-    damaged = warn_of_damage([capture.info])
+    damaged = warn_of_inputs([capture.info])
     raise typer.Exit(2 if damaged or not found else 0)
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ibcmtool.cli.options import ColorChoice
     from ibcmtool.model import InputInfo
 
+SECOND = 1_000_000_000
+
 # What is not a terminal gets lines as long as they are: grep, less and colleagues' editors wrap them themselves.
 UNBOUNDED = 10_000
 
@@ -48,8 +50,14 @@ def warn(line: str) -> None:
     print(f"ibcmtool: {line}", file=sys.stderr)
 
 
-def warn_of_damage(inputs: Iterable[InputInfo]) -> bool:
-    """One line for each input that could not be read to its end; whether there was any."""
+def warn_of_inputs(inputs: Iterable[InputInfo]) -> bool:
+    """One line for each input whose clock was far off, or that could not be read to its end (then True)."""
+    inputs = list(inputs)
+    for info in inputs:
+        if abs(info.clock_offset) >= SECOND:
+            way = "ahead of" if info.clock_offset > 0 else "behind"
+            seconds = abs(info.clock_offset) / SECOND
+            warn(f"{info.path}: clock {seconds:.6f} s {way} that of {inputs[0].path}; taken off its times")
     damaged = [info for info in inputs if info.truncated]
     for info in damaged:
         warn(f"{info.path}: {info.damage}")

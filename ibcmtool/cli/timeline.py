@@ -13,7 +13,7 @@ from ibcmtool.cli.options import (
     paths_of,
     with_filters,
 )
-from ibcmtool.cli.output import make_console, warn, warn_of_damage
+from ibcmtool.cli.output import make_console, warn, warn_of_inputs
 from ibcmtool.cli.progress import reading
 from ibcmtool.filters import Filter, apply
 
@@ -43,4 +43,4 @@ def timeline(
         ladder.render(selection, make_console(color), clock=Clock("local" if local else "utc"))
     elif not quiet:
         warn("no connection fits the filters" if analysis.connections else "no CM messages, so no connections")
-    raise typer.Exit(2 if warn_of_damage(analysis.inputs) else 0)
+    raise typer.Exit(2 if warn_of_inputs(analysis.inputs) else 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ibcmtool.cli.options import ColorOption, FileArgument, QuietOption
-from ibcmtool.cli.output import make_console, warn, warn_of_damage
+from ibcmtool.cli.output import make_console, warn, warn_of_inputs
 from ibcmtool.cli.progress import reading
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def verify(
             warn(str(error))
             raise typer.Exit(2) from None
     _report(Page(make_console(color)), result, limit)
-    if warn_of_damage([capture.info]):
+    if warn_of_inputs([capture.info]):
         raise typer.Exit(2)
     raise typer.Exit(1 if result.differences else 0)
 
@@ -69,7 +69,8 @@ def _as_file(file: Path) -> Iterator[str]:
 def _report(page: Page, result: Comparison, limit: int) -> None:
     from rich.text import Text
 
-    from ibcmtool.reports import style, words
+    from ibcmtool import words
+    from ibcmtool.reports import style
 
     shown = result.differences[: limit or None]
     rows = [("frame", "field", "ibcmtool", "Wireshark")]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from ibcmtool.connections.book import Match
 from ibcmtool.model import CmMessage, Connection, End, Role
 
-
 # (service id, private data of the REQ) -> names of the active and of the passive end, where they are in there
 EndpointNames = Callable[[int, bytes], "tuple[str, str] | None"]
 

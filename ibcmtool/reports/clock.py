@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
-from ibcmtool.reports import words
+from ibcmtool import words
 
 Zone = Literal["utc", "local"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from ibcmtool import services
+from ibcmtool import services, words
 from ibcmtool.model import SEVERITIES, Connection, Finding
-from ibcmtool.reports import columns, rejects, style, words
+from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
@@ -103,14 +103,14 @@ def _ids(page: Page, connections: Sequence[Connection], *_: object) -> Column:
 
 def _ends(page: Page, connections: Sequence[Connection], *_: object) -> Column:
     arrow = f" {page.glyphs.arrow} "
-    cells = [[page.text(words.end_name(c, "active") + arrow + words.end_name(c, "passive"))] for c in connections]
+    cells = [[page.text(words.end_name(c.active) + arrow + words.end_name(c.passive))] for c in connections]
     return Column(f"active{arrow}passive", cells=cells)
 
 
 def _stacked_ends(page: Page, connections: Sequence[Connection], *_: object) -> Column:
     arrow = page.glyphs.arrow
     cells = [
-        [page.text(words.end_name(conn, "active")), page.text(f"{arrow} {words.end_name(conn, 'passive')}")]
+        [page.text(words.end_name(conn.active)), page.text(f"{arrow} {words.end_name(conn.passive)}")]
         for conn in connections
     ]
     return Column(f"active {arrow} passive", cells=cells, least=20)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 from rich.tree import Tree
 
-from ibcmtool.reports import style, telling, words
+from ibcmtool import words
+from ibcmtool.reports import style, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

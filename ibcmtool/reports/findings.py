@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.text import Text
 
+from ibcmtool import words
 from ibcmtool.model import Finding, Policy
-from ibcmtool.reports import style, values, words
+from ibcmtool.reports import style, values
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
 

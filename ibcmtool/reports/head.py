@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from ibcmtool import words
 from ibcmtool.model import InputInfo
-from ibcmtool.reports import style, words
+from ibcmtool.reports import style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
 from ibcmtool.sources.link_types import NAMES

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from ibcmtool import __version__, services
+from ibcmtool import __version__, services, words
 from ibcmtool.model import Analysis, Connection, End, Finding, InputInfo, Step
-from ibcmtool.reports import values, words
+from ibcmtool.reports import values
 from ibcmtool.reports.display_filter import DisplayFilters
 
 SCHEMA = "ibcmtool.analysis/1"
@@ -116,7 +116,7 @@ def _time(ns: int | None) -> str | None:
 
 def _end(conn: Connection, end: End) -> Object:
     return {
-        "name": words.end_name(conn, end.role),
+        "name": words.end_name(end),
         "ca_guid": None if end.ca_guid is None else words.guid(end.ca_guid),
         "gid": None if end.address.gid is None else words.gid(end.address.gid),
         "lid": end.address.lid,

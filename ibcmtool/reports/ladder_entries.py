@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
+from ibcmtool import words
 from ibcmtool.model import Connection, Finding, Role, State, Step
-from ibcmtool.reports import words
 
 Kind = Literal["message", "data", "timewait begins", "timewait over", "findings", "capture ends"]
 

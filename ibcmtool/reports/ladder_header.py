@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from ibcmtool import services
+from ibcmtool import services, words
 from ibcmtool.model import Connection, Role
-from ibcmtool.reports import rejects, style, telling, words
+from ibcmtool.reports import rejects, style, telling
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.page import Page
@@ -22,7 +22,7 @@ def lines(
 ) -> Iterator[Text]:
     """Title, both ends, times, parameters, the reason of a rejection, and the filter for Wireshark."""
     arrow = f" {page.glyphs.arrow} "
-    ends = words.end_name(conn, "active") + arrow + words.end_name(conn, "passive")
+    ends = words.end_name(conn.active) + arrow + words.end_name(conn.passive)
     title = Text("  ").join(
         [
             Text(f"Connection {conn.id}", style.HEAD),
@@ -50,7 +50,7 @@ def _label(text: str) -> Text:
 
 def _end(conn: Connection, role: Role) -> Iterator[str]:
     end = conn.end(role)
-    name, port = words.end_name(conn, role), words.address(end.address)
+    name, port = words.end_name(end), words.address(end.address)
     yield name if name.startswith(port) else f"{name} at {port}"
     if end.qpn is not None:
         yield f"QPN {words.qpn(end.qpn)}"

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from ibcmtool import words
 from ibcmtool.model import Connection, Role
-from ibcmtool.reports import ladder_texts, style, words
+from ibcmtool.reports import ladder_texts, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.ladder_entries import Entry, pauses
 from ibcmtool.reports.page import Page
@@ -72,7 +73,7 @@ class Rows:
             before = entry
 
     def _heading(self) -> Iterator[Text]:
-        left, right = words.end_name(self._conn, "active"), words.end_name(self._conn, "passive")
+        left, right = words.end_name(self._conn.active), words.end_name(self._conn.passive)
         inside = self._room + 2
         titles = f"{'time':>{self._time_width}} " + (f"{'clock':>{_CLOCK}}  " if self._wide else "")
         titles = (titles + f"{'frame':>{self._frame_width}}").ljust(self._gutter)

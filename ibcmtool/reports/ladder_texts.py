@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from ibcmtool import words
 from ibcmtool.model import Connection, Finding
-from ibcmtool.reports import style, telling, words
+from ibcmtool.reports import style, telling
 from ibcmtool.reports.ladder_entries import Entry
 from ibcmtool.reports.page import Page
 

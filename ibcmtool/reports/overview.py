@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ibcmtool import services
+from ibcmtool import services, words
 from ibcmtool.model import Connection, Finding
-from ibcmtool.reports import columns, rejects, style, words
+from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
 

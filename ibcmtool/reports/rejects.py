@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ibcmtool import words
 from ibcmtool.model import Connection
-from ibcmtool.reports import telling, words
+from ibcmtool.reports import telling
 
 
 def reason(conn: Connection) -> int | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ibcmtool import words
 from ibcmtool.model import CmMessage, Connection
-from ibcmtool.reports import words
 
 Pair = tuple[str, str]
 

@@ -8,8 +8,9 @@ from itertools import chain
 from rich.console import Console
 from rich.text import Text
 
+from ibcmtool import words
 from ibcmtool.model import Analysis, Connection, Finding
-from ibcmtool.reports import connections_table, findings, head, overview, style, verdict, words
+from ibcmtool.reports import connections_table, findings, head, overview, style, verdict
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
 

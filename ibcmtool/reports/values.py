@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ibcmtool.reports import words
+from ibcmtool import words
 
 # By the end of the field's name; the first that fits counts.
 _IDENTIFIERS: tuple[tuple[str, Callable[[int], str]], ...] = (

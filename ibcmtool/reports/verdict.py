@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from ibcmtool import words
 from ibcmtool.model import SEVERITIES, Analysis, Outcome, Severity
-from ibcmtool.reports import style, words
+from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
 
 _ADJECTIVE: dict[Outcome, str] = {

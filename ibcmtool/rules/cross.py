@@ -13,7 +13,7 @@ from ibcmtool.model import Address, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import PEER, one_capture
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import address, comm_id, duration, end_name, guid, qpn
+from ibcmtool.words import address, comm_id, duration, end_name, guid, qpn
 
 OPEN = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 PSN_RANGE = 1 << 24

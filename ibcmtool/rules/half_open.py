@@ -10,7 +10,7 @@ from ibcmtool.model import Confidence, Connection, Event, Role
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import PEER, of_type
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import duration, end_name, guid, qpn
+from ibcmtool.words import duration, end_name, guid, qpn
 
 REPEATED_REFUSALS = 3  # S09 speaks from the next one on
 REFUSED_QPNS_KEPT = 4096

@@ -13,7 +13,7 @@ from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import address, comm_id, duration, end_name
+from ibcmtool.words import address, comm_id, duration, end_name
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
 # 22 (OFED) over a path of packet life 18.
@@ -166,11 +166,11 @@ def rep_tid_mismatch(event: Event, view: View) -> Iterator[Verdict]:
     explanation=(
         "An RTU completes a handshake and names both ends by their Communication IDs. One with a Remote Communication"
         " ID that no REP of this exchange gave is ignored by the receiver, which repeats its REP until it gives up."
-        " With no REP captured at all it is a warning: the RTU itself suggests that there was one."
+        " With no REP captured at all it is information: the RTU itself shows that there was one."
     ),
     false_positives=(
-        "The capture dropped the REP or started after the REQ: then only a possible warning, and silent when nothing"
-        " from the passive side's address was ever captured."
+        "The capture dropped the REP: then only information, and silent when nothing from the passive side's address"
+        " was ever captured."
     ),
     advice="Compare the RTU's Remote with the REP's Local Communication ID; check the capture for drops.",
 )
@@ -190,11 +190,11 @@ def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
         named = rtu.message.fields.remote_comm_id
         yield Verdict(
             f"RTU names Remote Communication ID {comm_id(named)}, but no REP to this REQ was captured from"
-            f" {end_name(connection.passive)}: the capture missed it, or it was never sent.",
+            f" {end_name(connection.passive)}: the capture missed it.",
             (connection.steps[0], rtu),
             {"remote_comm_id": named},
             confidence="possible",
-            severity="warning",
+            severity="info",
         )
 
 

@@ -9,7 +9,7 @@ from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import TIMEOUT, before, heard, of_type, one_capture, sends
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import duration, end_name, times
+from ibcmtool.words import duration, end_name, times
 
 AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
 

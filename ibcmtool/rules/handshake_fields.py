@@ -8,7 +8,7 @@ from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import PEER, TIMEOUT, of_type
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import guid
+from ibcmtool.words import guid
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
 MRAED = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}

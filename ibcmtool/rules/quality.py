@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from ibcmtool.model import Event, Finding, InputInfo, Severity
 from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import duration
+from ibcmtool.words import duration
+
+NOTEWORTHY_OFFSET = 1_000_000  # ns; smaller ones are what synchronised hosts show
 
 
 @rule(
@@ -25,38 +27,68 @@ from ibcmtool.rules.wording import duration
     false_positives="A capture that is still being written ends inside a record as well.",
     advice="Stop the capture before copying its file, then copy it again.",
 )
-def input_incomplete(event: Event, view: View) -> Iterator[Verdict]:
+def of_inputs(event: Event, view: View) -> Iterator[Verdict]:
     """No event tells of it: `capture_findings` judges the inputs at the end."""
     yield from ()
 
 
+rule(
+    "C03",
+    "clocks-apart",
+    "The clocks of two inputs differ",
+    severity="info",
+    on=(),
+    clause="no specification clause: a limit of the capture",
+    explanation=(
+        "Packets that both inputs captured (same BTH PSN, same MAD) carry times that differ by more than the path"
+        " takes. The difference, with the path delay of both directions averaged out, was taken off all times of the"
+        " later input, so that states and timers are right across both."
+    ),
+    false_positives="A path slower in one direction than in the other looks like an offset of half the difference.",
+    advice="Nothing to do for this analysis; set both clocks by NTP or PTP before comparing logs.",
+)(of_inputs)
+
+
 def capture_findings(inputs: Sequence[InputInfo]) -> Iterator[Finding]:
-    """C01 for every input that was damaged or whose frames were cut; called once, when all inputs are read."""
+    """C01 for every input that is damaged or whose CM messages were cut, C03 for clocks; once, when all is read."""
     for file, info in enumerate(inputs):
-        if info.truncated or info.damage:
-            what = info.damage or "it ends inside a record"
+        if info.truncated:
             yield _finding(
-                f"{info.path}: {what}. Everything before that was used ({info.frames} frames, {info.cm_messages} with"
-                " CM messages).",
+                "C01",
+                f"{info.path}: {info.damage}. Everything before that was used ({info.frames} frames,"
+                f" {info.cm_messages} with CM messages).",
                 "warning",
                 # The last whole frame: the damage begins right behind it.
                 ((file, info.frames),) if info.frames else (),
                 {"frames": info.frames, "cm_messages": info.cm_messages},
                 info.last_time,
             )
-        if info.cut_frames and info.cm_messages:
+        if info.cut_messages:
             yield _finding(
-                f"{info.path}: {info.cut_frames} of {info.frames} frames are shorter than on the wire (snap length);"
-                " fields beyond the cut are unknown.",
+                "C01",
+                f"{info.path}: {info.cut_messages} of {info.cm_messages} CM messages are shorter than on the wire (snap"
+                " length); fields beyond the cut are unknown.",
                 "info",
                 (),
-                {"cut_frames": info.cut_frames, "frames": info.frames},
+                {"cut_messages": info.cut_messages, "cm_messages": info.cm_messages},
                 info.first_time,
                 advice="Capture again without a snap length (tcpdump -s 0): CM messages take up to 400 bytes.",
+            )
+        if abs(info.clock_offset) >= NOTEWORTHY_OFFSET:
+            way = "ahead of" if info.clock_offset > 0 else "behind"
+            yield _finding(
+                "C03",
+                f"The clock of {info.path} is {duration(abs(info.clock_offset))} {way} that of {inputs[0].path}, by"
+                f" {info.shared_packets} packets seen in both; its times were shifted by that.",
+                "info",
+                (),
+                {"offset_ns": info.clock_offset, "shared_packets": info.shared_packets},
+                info.first_time,
             )
 
 
 def _finding(
+    code: str,
     message: str,
     severity: Severity,
     frames: tuple[tuple[int, int], ...],
@@ -64,7 +96,7 @@ def _finding(
     time: int | None,
     advice: str | None = None,
 ) -> Finding:
-    entry = CATALOGUE["C01"]
+    entry = CATALOGUE[code]
     return Finding(
         code=entry.code,
         name=entry.name,

@@ -14,7 +14,7 @@ from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, PEER, TIMEOUT, before, gave_up, heard, of_type, one_capture, sends
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import duration, end_name
+from ibcmtool.words import duration, end_name
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
 # What answers the message that an MRA acknowledged.

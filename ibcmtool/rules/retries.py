@@ -15,7 +15,7 @@ from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, PEER, before, of_type, one_capture, role_of, sends, sent
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import duration
+from ibcmtool.words import duration
 
 RETRIED = ("REQ", "REP", "DREQ")
 MRAED = {"REQ": 0, "REP": 1}  # value of Message MRAed

@@ -16,7 +16,7 @@ from ibcmtool.model import Confidence, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule, severity_under
 from ibcmtool.rules.history import PEER, of_type
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import duration, end_name, guid, qpn
+from ibcmtool.words import duration, end_name, guid, qpn
 
 # States in which a CM holds the remote QPN for connected. DREQ_SENT is left out: a process that was killed sends one
 # DREQ and its CM forgets the connection at once, so a REQ accepted after that accuses nobody.

@@ -15,7 +15,7 @@ from ibcmtool.model import Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, PEER, of_type
 from ibcmtool.rules.view import View
-from ibcmtool.rules.wording import comm_id, duration, end_name, qpn
+from ibcmtool.words import comm_id, duration, end_name, qpn
 
 DUPLICATE_COMM_ID = 30  # REJ reason
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
@@ -240,7 +240,7 @@ def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     role = event.role
     dreqs = of_type(connection, "DREQ", sender=role)
     dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
-    if not dreqs or not dreps or dreqs[-1].retransmission_of is None:
+    if not dreqs or not dreps or dreqs[-1].retransmission_of is None or connection.request is None:
         return
     if dreqs[-1].message.time - dreps[-1].message.time < DISORDER:
         return  # answered, or captured in the wrong order

@@ -170,12 +170,12 @@ def test_rtu_with_an_id_that_no_rep_gave() -> None:
 
 
 def test_rtu_without_a_rep() -> None:
-    """H04: a warning and possible only, since an RTU suggests that there was a REP."""
+    """H04: information and possible only, since an RTU shows that there was a REP."""
     talk = Conversation(Host(A), Host(B))
     req = talk.active(0, "REQ")
     rtu = talk.active(0.02, "RTU")
     (verdict,) = judge_rtu(talk, rtu, Host(B).address)
-    assert (verdict.severity, verdict.confidence) == ("warning", "possible")
+    assert (verdict.severity, verdict.confidence) == ("info", "possible")
     assert [step.message for step in verdict.steps] == [req, rtu]
 
 

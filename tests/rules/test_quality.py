@@ -31,17 +31,30 @@ def test_input_cut_before_its_first_frame() -> None:
     assert finding.frames == ()
 
 
-def test_frames_cut_by_the_snap_length() -> None:
+def test_messages_cut_by_the_snap_length() -> None:
     """C01: information; the messages are there, their ends are not."""
-    (finding,) = capture_findings([InputInfo("short.pcap", frames=7, cm_messages=3, cut_frames=2)])
+    (finding,) = capture_findings([InputInfo("short.pcap", frames=7, cm_messages=3, cut_frames=6, cut_messages=2)])
     assert finding.severity == "info"
-    assert "2 of 7 frames" in finding.message
+    assert "2 of 3 CM messages" in finding.message
     assert "snap length" in finding.advice
 
 
-def test_cut_data_without_any_cm_message() -> None:
+def test_cut_data_does_not_matter() -> None:
     """C01"""
-    assert list(capture_findings([InputInfo("data.pcap", frames=7, cut_frames=7)])) == []
+    assert list(capture_findings([InputInfo("data.pcap", frames=7, cm_messages=2, cut_frames=5)])) == []
+
+
+def test_clocks_apart() -> None:
+    """C03"""
+    infos = [InputInfo("a.pcap"), InputInfo("b.pcap", clock_offset=-40_000_000_000, shared_packets=5)]
+    (finding,) = capture_findings(infos)
+    assert (finding.code, finding.severity) == ("C03", "info")
+    assert "b.pcap is 40 s behind that of a.pcap, by 5 packets" in finding.message
+
+
+def test_clocks_as_close_as_synchronised_hosts_have_them() -> None:
+    """C03"""
+    assert list(capture_findings([InputInfo("a.pcap"), InputInfo("b.pcap", clock_offset=300_000)])) == []
 
 
 def test_capture_that_starts_inside_a_connection() -> None:

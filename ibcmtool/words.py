@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Sequence
 
-from ibcmtool.model import Address, Connection, Outcome, Role
+from ibcmtool.model import Address, End, Outcome
 
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
@@ -142,10 +142,14 @@ def address(value: Address) -> str:
     return UNKNOWN if value.lid is None else f"LID {value.lid}"
 
 
-def end_name(conn: Connection, role: Role) -> str:
+def end_name(end: End) -> str:
     """The name that people know an end by: IP:port, GID or LID."""
-    end = conn.end(role)
     return end.name or address(end.address)
+
+
+def times(value: int) -> str:
+    """How often: "once", "twice", "3 times"."""
+    return {1: "once", 2: "twice"}.get(value, f"{value} times")
 
 
 def numbers(values: Iterable[int]) -> str:

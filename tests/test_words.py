@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibcmtool.model import Address
-from ibcmtool.reports import words
+from ibcmtool import words
+from ibcmtool.model import Address, End
 
 MS, S = 1_000_000, 1_000_000_000
 
@@ -99,3 +99,14 @@ def test_folded_numbers_name_each_number_once(values: list[int]) -> None:
         low, _, high = part.partition("-")
         named += range(int(low), int(high or low) + 1)
     assert named == sorted(set(values))
+
+
+def test_end_name_prefers_what_people_know():
+    end = End("active", Address(lid=18), "IDLE", name="10.0.0.1:7174")
+    assert words.end_name(end) == "10.0.0.1:7174"
+    end.name = ""
+    assert words.end_name(end) == "LID 18"
+
+
+def test_times():
+    assert [words.times(n) for n in (1, 2, 3)] == ["once", "twice", "3 times"]
