@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import re
 import shlex
 from pathlib import Path
@@ -50,3 +51,35 @@ def test_commands_in_the_readme_are_understood(root: Path) -> None:
         command = group if name.startswith("--") else group.commands[name]  # type: ignore[attr-defined]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {argument for argument in [name, *arguments] if argument.startswith("--")} <= known, line
+
+
+def test_outputs_in_the_readme_are_real(root: Path, pytestconfig: pytest.Config) -> None:
+    """Each block that begins with `$ ibcmtool` shows what a terminal of 100 columns shows."""
+    page = root / "README.md"
+    text = page.read_text(encoding="utf-8")
+    shown = re.sub(r"```text\n\$ (ibcmtool .*)\n(?:.*\n)*?```", lambda block: _run(root, block[1]), text)
+    assert shown.count("```text") >= 2
+    if pytestconfig.getoption("--bless"):
+        page.write_text(shown, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == shown
+
+
+def _run(root: Path, command: str) -> str:
+    from rich.console import Console
+
+    from ibcmtool.analysis import analyze
+    from ibcmtool.filters import Filter, apply
+    from ibcmtool.reports import ladder, text
+    from ibcmtool.reports.clock import Clock
+
+    _, name, capture, *options = shlex.split(command)
+    analysis = analyze([str(root / capture)])
+    analysis.inputs[0].path = capture
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=True, color_system=None, highlight=False, markup=False)
+    if name == "analyze":
+        text.render(analysis, console, all_connections=False, clock=Clock("utc"))
+    else:
+        ladder.render(apply(Filter(connection=(int(options[1]),)), analysis), console, clock=Clock("utc"))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+    return "\n".join(["```text", f"$ {command}", *(line.rstrip() for line in lines), "```"]).replace("\n\n```", "\n```")
