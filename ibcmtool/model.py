@@ -41,6 +41,7 @@ State = Literal[
     "SIDR_REQ_RCVD",
 ]
 
+PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # worst first
 
 

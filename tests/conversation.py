@@ -21,7 +21,7 @@ from dissectors.cm import CM_LAYERS
 from dissectors.fields import gid_bytes
 from dissectors.mad import CM_ATTRIBUTES, MAD
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import Address, CmMessage, Connection, DataPacket, Event, Finding, Policy, Role, Transport
+from ibcmtool.model import PEER, Address, CmMessage, Connection, DataPacket, Event, Finding, Policy, Role, Transport
 from ibcmtool.readers import read_cut, reader
 from ibcmtool.rules import Judge
 
@@ -129,7 +129,7 @@ class Conversation:
 
     def data(self, time: float, sender: Role, *, file: int = 0) -> DataPacket:
         """An RC packet to the other end's QP."""
-        receiver = _PEER[sender]
+        receiver = PEER[sender]
         addresses = (self.hosts[sender].address, self.hosts[receiver].address)
         packet = DataPacket(file, self._frame(), _ns(time), *addresses, self.qpns[receiver])
         self.capture.append(packet)
@@ -145,7 +145,7 @@ class Conversation:
 
     def close(self, time: float, by: Role = "active") -> tuple[CmMessage, CmMessage]:
         """DREQ and DREP within 10 ms."""
-        return self._say(by, time, "DREQ", {}), self._say(_PEER[by], time + 0.01, "DREP", {})
+        return self._say(by, time, "DREQ", {}), self._say(PEER[by], time + 0.01, "DREP", {})
 
     def repeat(self, message: CmMessage, every: float, count: int) -> list[CmMessage]:
         """`count` retransmissions at equal distances."""
@@ -165,7 +165,7 @@ class Conversation:
         tid = self._tid(sender, kind) if tid is None else tid
         cut = envelope.pop("cut", None)
         mad = bytes(MAD(tid=tid, attribute_id=ATTRIBUTES[kind]) / CM_LAYERS[kind](**fields))[:cut]
-        host, peer = self.hosts[sender], self.hosts[_PEER[sender]]
+        host, peer = self.hosts[sender], self.hosts[PEER[sender]]
         message = CmMessage(
             file=0,
             frame=self._frame(),
@@ -188,8 +188,8 @@ class Conversation:
 
     def _usual(self, sender: Role, kind: str, given: dict[str, Any]) -> dict[str, Any]:
         """What Linux would put into the fields of a message that this role sends now."""
-        host, peer = self.hosts[sender], self.hosts[_PEER[sender]]
-        local, remote = self.comm_ids[sender], self.comm_ids[_PEER[sender]]
+        host, peer = self.hosts[sender], self.hosts[PEER[sender]]
+        local, remote = self.comm_ids[sender], self.comm_ids[PEER[sender]]
         if kind == "REQ":
             return {
                 "local_comm_id": local,
@@ -210,7 +210,7 @@ class Conversation:
         if kind == "MRA":
             return {**ids, "message_mraed": 0 if sender == "passive" else 1, "service_timeout": 24}
         if kind in ("DREQ", "LAP"):
-            return {**ids, "remote_qpn": self.qpns[_PEER[sender]]}
+            return {**ids, "remote_qpn": self.qpns[PEER[sender]]}
         if kind == "REJ":
             return {**ids, **self._usual_rej(sender, given.get("reason", 28))}
         return ids
@@ -244,9 +244,6 @@ class Conversation:
     def _record(self, message: CmMessage) -> CmMessage:
         self.capture.append(message)
         return message
-
-
-_PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 
 
 def _ns(time: float) -> int:

@@ -14,23 +14,18 @@ from collections.abc import Iterator
 from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
 from ibcmtool.connections.lapses import ROLES, Lapse, all_sent, lapses
+from ibcmtool.connections.messages import continues, is_copy, is_xrc, misaddressed, table_key
 from ibcmtool.connections.outcomes import note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
 from ibcmtool.connections.timers import response_wait, timewait
 from ibcmtool.connections.watch import Watch
-from ibcmtool.model import CmMessage, Connection, DataPacket, Disposition, Event, Role, Sighting, State, Step
+from ibcmtool.model import PEER, CmMessage, Connection, DataPacket, Disposition, Event, Role, Sighting, State, Step
 
 REQUESTS = ("REQ", "SIDR_REQ")
 ANSWERS = ("MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP")
 
-# The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
-# sender whose PSN does not count. Two files may have clocks any time apart.
-COPY_WINDOW = 1_000_000_000
-
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
 RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
-
-PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 
 
 class Tracker:
@@ -113,7 +108,7 @@ class Tracker:
             adopt(known, message, self._endpoint_names)
             self._book.add_holder(known, known.active)
             return Match(known, "active")
-        if known is not None and _continues(known, message):
+        if known is not None and continues(known, message):
             return Match(known, "active")
         connection = new_connection(self._next_id(), message, self._endpoint_names)
         if known is not None:
@@ -160,7 +155,7 @@ class Tracker:
         passive.comm_id = fields.local_comm_id
         if message.type == "REP":
             connection.reply = fields
-            passive.qpn = fields.local_eecn if _is_xrc(connection) else fields.local_qpn
+            passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
             passive.ca_guid = fields.local_ca_guid
             connection.reply_conflicts = self._book.conflicts(connection, passive, connection.active, message.time)
         self._book.add_passive(connection)
@@ -174,15 +169,15 @@ class Tracker:
     def _apply(self, connection: Connection, sender: Role, message: CmMessage) -> Iterator[Event]:
         earlier = [s for s in connection.steps if s.message.mad == message.mad and s.sender == sender]
         for step in earlier:
-            if _is_copy(step.message, message):
+            if is_copy(step.message, message):
                 step.sightings.append(Sighting(message.file, message.frame, message.time))
                 yield Event("SIGHTING", message.time, connection, step)
                 return
         before: dict[Role, State] = {"active": connection.active.state, "passive": connection.passive.state}
-        moved = transition(before["active"], before["passive"], sender, _table_key(message))
+        moved = transition(before["active"], before["passive"], sender, table_key(message))
         after: dict[Role, State] = {"active": moved.active, "passive": moved.passive}
         disposition: Disposition = moved.disposition
-        if _misaddressed(connection, sender, message):
+        if misaddressed(connection, sender, message):
             after = before  # the receiver does not take it for this connection; both stay where they were
             disposition = "ignored"
         elif message.type == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
@@ -279,50 +274,3 @@ class Tracker:
         self._watch.remove(connection)
         for table in (self._live, self._due, self._lapsed, self._duties):
             table.pop(connection.id, None)
-
-
-def _continues(known: Connection, message: CmMessage) -> bool:
-    """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
-    first = known.steps[0].message
-    if any(_is_copy(step.message, message) for step in known.steps if step.message.mad == message.mad):
-        return True
-    same_content = first.mad[24:] == message.mad[24:]
-    if not (same_content or first.tid == message.tid):
-        return False
-    closed = any(step.message.type in ("DREQ", "DREP") for step in known.steps)
-    return not closed
-
-
-def _is_copy(earlier: CmMessage, message: CmMessage) -> bool:
-    """Whether this is the very same packet, captured again: a repetition by the sender has another BTH PSN."""
-    return (
-        earlier.psn is not None
-        and earlier.psn == message.psn
-        and earlier.mad == message.mad
-        and (earlier.file != message.file or abs(message.time - earlier.time) < COPY_WINDOW)
-    )
-
-
-def _table_key(message: CmMessage) -> str:
-    if message.type == "MRA":
-        return f"MRA {message.fields.message_mraed}"
-    if message.type == "REJ" and message.fields.reason == STALE_CONNECTION:
-        return "REJ 10"
-    return message.type
-
-
-def _misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:
-    """Whether a DREQ names another QPN than the receiver's, or an RTU another Communication ID."""
-    peer = connection.peer(sender)
-    if message.type == "DREQ":
-        named, known = message.fields.remote_qpn, peer.qpn
-    elif message.type == "RTU":
-        named, known = message.fields.remote_comm_id, peer.comm_id
-    else:
-        return False
-    return named is not None and known is not None and named != known
-
-
-def _is_xrc(connection: Connection) -> bool:
-    request = connection.request
-    return request is not None and request.transport_service_type == 3 and request.extended_transport_type == 1

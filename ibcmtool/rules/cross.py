@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ibcmtool.model import Address, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Address, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import PEER, one_capture
+from ibcmtool.rules.history import one_capture
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, comm_id, duration, end_name, guid, qpn
 

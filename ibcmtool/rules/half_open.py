@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import Confidence, Connection, Event, Role
+from ibcmtool.model import PEER, Confidence, Connection, Event, Role
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import PEER, of_type
+from ibcmtool.rules.history import of_type
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid, qpn
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.model import Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import PEER, TIMEOUT, of_type
+from ibcmtool.rules.history import TIMEOUT, of_type
 from ibcmtool.rules.view import View
 from ibcmtool.words import guid
 

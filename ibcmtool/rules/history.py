@@ -12,7 +12,6 @@ from ibcmtool.rules.view import View
 TIMEOUT = 4  # REJ reason
 # Messages that cross on the wire, or that a capture has out of order, are this far apart at most.
 DISORDER = 50_000_000
-PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 
 
 def role_of(step: Step) -> Role | None:

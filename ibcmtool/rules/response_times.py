@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
-from ibcmtool.model import Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, PEER, TIMEOUT, before, gave_up, heard, of_type, one_capture, sends
+from ibcmtool.rules.history import DISORDER, TIMEOUT, before, gave_up, heard, of_type, one_capture, sends
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
-from ibcmtool.model import Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, PEER, before, of_type, one_capture, role_of, sends, sent
+from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of, sends, sent
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration
 

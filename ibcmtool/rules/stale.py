@@ -12,9 +12,9 @@ from typing import Any
 
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.model import Confidence, Conflict, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Confidence, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule, severity_under
-from ibcmtool.rules.history import PEER, of_type
+from ibcmtool.rules.history import of_type
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid, qpn
 

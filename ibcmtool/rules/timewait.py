@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.book import CLOSED_STATES
-from ibcmtool.model import Conflict, Connection, Event, Step, Timewait
+from ibcmtool.model import PEER, Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, PEER, of_type
+from ibcmtool.rules.history import DISORDER, of_type
 from ibcmtool.rules.view import View
 from ibcmtool.words import comm_id, duration, end_name, qpn
 

@@ -23,7 +23,7 @@ def test_rep_whose_req_is_missing_from_an_old_capture() -> None:
     assert finding.severity == "warning"
     assert finding.confidence == "probable"
     assert finding.frames == ((0, rep.frame),)
-    assert "400 s" in finding.message
+    assert "6 min 40 s" in finding.message
     assert finding.evidence["remote_comm_id"] == stray.comm_ids["active"]
 
 
