@@ -51,7 +51,6 @@ def life(number: int, samples: list[bytes]) -> Iterator[tuple[int, bytearray]]:
     for index, (delay, sample) in enumerate(zip(MICROSECONDS, samples, strict=True)):
         frame = bytearray(sample)
         from_client = index in (0, 2, 3)
-        frame[SOURCE_IP if from_client else DESTINATION_IP :][:4] = address
         position = SOURCE_IP if from_client else DESTINATION_IP
         frame[position : position + 4] = address
         struct.pack_into(">Q", frame, TID, 0x2_0000_0000 | active_id)
@@ -71,5 +70,5 @@ def life(number: int, samples: list[bytes]) -> Iterator[tuple[int, bytearray]]:
             frame[REP_QPN : REP_QPN + 3] = passive_qpn.to_bytes(3, "big")
         elif index == 3:
             frame[DREQ_QPN : DREQ_QPN + 3] = passive_qpn.to_bytes(3, "big")
-        frame[-4:] = icrc_of(bytes(frame[14:-4])).to_bytes(4, "little")
+        frame[-4:] = icrc_of(bytes(frame), 14, 42, len(frame)-4, 'ipv4')
         yield delay, frame
