@@ -148,7 +148,7 @@ class Step:
     retransmission_of: Step | None  # the first Step with the same MAD bytes
     active_state: State  # after this message
     passive_state: State
-    sightings: list[Sighting] = field(default_factory=list)
+    sightings: tuple[Sighting, ...] = ()  # where the same packet was captured again
 
 
 class Conflict(NamedTuple):
@@ -215,7 +215,6 @@ EVENT_KINDS = (
     "DREQ_LAPSED",  # one timeout after a DREQ of `role` without DREP
     "DREQ_EXHAUSTED",  # the DREQ sender `role` went to TIMEWAIT without DREP
     "STALE_DUTY",  # connection was refused with REJ 10 because of `related`; its DREQ came (step) or is overdue (None)
-    "TIMEWAIT_OVER",  # of `role`
     "ENDED",  # nothing more is expected: the final word on the connection (also at the end of the capture)
 )
 

@@ -63,7 +63,7 @@ def partial_connection(number: int, message: CmMessage) -> Match:
     connection.sidr = message.type == "SIDR_REP"
     if message.type == "REP":
         connection.reply = fields
-    return Match(connection, sender)
+    return connection, sender
 
 
 def _likely_sender(message: CmMessage) -> Role:

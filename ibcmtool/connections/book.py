@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
 
@@ -22,11 +22,7 @@ Value = TypeVar("Value")
 CLOSED_STATES: frozenset[State] = frozenset({"IDLE", "LISTEN", "TIMEWAIT", "UNKNOWN"})
 
 
-class Match(NamedTuple):
-    """A known connection and which of its ends sent the message."""
-
-    connection: Connection
-    sender: Role
+Match = tuple[Connection, Role]  # a known connection, and which of its ends sent the message
 
 
 class Book:
@@ -66,19 +62,20 @@ class Book:
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that can neither get a message nor constrain another any more."""
-        active, passive = connection.active, connection.passive
+        active = connection.active
         _discard(self._sidr_ids if connection.sidr else self._active_ids, active.comm_id, connection)
+        if active.ca_guid and active.qpn:
+            _discard(self._holders, (active.ca_guid, active.qpn), (connection, "active"))
         self.release(connection)
-        for end in (active, passive):
-            if end.ca_guid and end.qpn:
-                _discard(self._holders, (end.ca_guid, end.qpn), (connection, end.role))
 
     def release(self, connection: Connection) -> None:
-        """Forget the passive end's ids: its part in the exchange is over and a new REP may take its place."""
+        """Forget the passive end: its part in the exchange is over, and a new REP may take its place."""
         active, passive = connection.active, connection.passive
         _discard(self._passive_ids, passive.comm_id, connection)
         if active.comm_id is not None and passive.comm_id is not None:
             _discard(self._pairs, (active.comm_id, passive.comm_id), connection)
+        if passive.ca_guid and passive.qpn:
+            _discard(self._holders, (passive.ca_guid, passive.qpn), (connection, "passive"))
 
     # -- whose is this message? ------------------------------------------------------------------------------------
 
@@ -114,10 +111,10 @@ class Book:
         for connection in reversed(self._active_ids.get(local, ())):
             unknown = connection.passive.comm_id is None
             if (unknown or message.type == "RTU") and _fits(connection, "active", message):
-                return Match(connection, "active")
+                return (connection, "active")
         for connection in reversed(self._active_ids.get(remote, ())):
             if connection.passive.comm_id is None and _fits(connection, "passive", message):
-                return Match(connection, "passive")
+                return (connection, "passive")
         return None
 
     def _reject(self, message: CmMessage) -> Match | None:
@@ -140,19 +137,25 @@ class Book:
         for sender, index in sides:
             for connection in reversed(index.get(local, ())):
                 if connection.end(sender).ca_guid == guid and _fits(connection, sender, message):
-                    return Match(connection, sender)
+                    return (connection, sender)
         return None
 
     def _by_pair(self, local: int, remote: int, message: CmMessage) -> Match | None:
-        candidates = [Match(connection, "active") for connection in self._pairs.get((local, remote), ())]
-        candidates += [Match(connection, "passive") for connection in self._pairs.get((remote, local), ())]
-        if not candidates:
-            return None
+        """By both ids. A single one that has them is it, even between other addresses: one connection is reached on
+        another path (APM, LMC, a second port) more easily than two hosts draw the same two ids.
+        """
+        as_active = self._pairs.get((local, remote), ())
+        as_passive = self._pairs.get((remote, local), ())
+        if not as_passive and len(as_active) == 1:
+            return (as_active[0], "active")
+        if not as_active and len(as_passive) == 1:
+            return (as_passive[0], "passive")
+        candidates: list[Match] = [(connection, "active") for connection in as_active]
+        candidates += [(connection, "passive") for connection in as_passive]
         for match in reversed(candidates):
-            if _fits(match.connection, match.sender, message):
+            if _fits(*match, message):
                 return match
-        # The same two ids between other addresses: one connection reached on another path (APM, LMC, a second port).
-        return candidates[0] if len(candidates) == 1 else None
+        return None
 
     # -- who else holds it? ----------------------------------------------------------------------------------------
 
@@ -190,20 +193,28 @@ def _newest(candidates: Sequence[Connection], sender: Role, message: CmMessage) 
     """Of connections with the active end's id; the TransactionID, copied from the REQ, vouches for other addresses."""
     for connection in reversed(candidates):
         if _fits(connection, sender, message):
-            return Match(connection, sender)
+            return (connection, sender)
     for connection in reversed(candidates):
         if connection.steps[0].message.tid == message.tid:
-            return Match(connection, sender)
+            return (connection, sender)
     return None
 
 
 def _fits(connection: Connection, sender: Role, message: CmMessage) -> bool:
     source, destination = connection.end(sender).address, connection.peer(sender).address
-    return source.matches(message.source) and destination.matches(message.destination)
+    # Addresses of one decoder are the same objects.
+    return (source is message.source or source.matches(message.source)) and (
+        destination is message.destination or destination.matches(message.destination)
+    )
 
 
 def _discard(index: defaultdict[Key, list[Value]], key: Key | None, value: Value) -> None:
-    if key is not None and key in index:
-        index[key] = [kept for kept in index[key] if kept is not value and kept != value]
-        if not index[key]:
-            del index[key]
+    if key is None:
+        return
+    values = index.get(key)
+    if values is None:
+        return
+    if values == [value]:
+        del index[key]
+    else:
+        index[key] = [kept for kept in values if kept != value]

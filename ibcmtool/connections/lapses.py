@@ -7,6 +7,7 @@ capture's time does. `lapses` lists what is due next in a connection, from its s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget
@@ -59,13 +60,45 @@ def lapses(connection: Connection) -> Iterator[Lapse]:
                 wait = response_wait(connection.request, role).nominal
                 yield Lapse(dreqs[-1].message.time + wait + wait // SLACK, "DREQ_LAPSED", role)
                 yield Lapse(_exhausted(connection, "DREQ", role), "DREQ_EXHAUSTED", role)
-        elif end.state == "TIMEWAIT" and end.timewait is not None:
-            yield Lapse(end.timewait.likely, "TIMEWAIT_OVER", role)
-    if connection.closed is not None and active.state in DONE and passive.state in DONE:
+    if is_over(connection):
         yield Lapse(_forgettable(connection), "ENDED")
 
 
-DONE = frozenset({"IDLE", "LISTEN", "UNKNOWN"})
+def is_over(connection: Connection) -> bool:
+    """Whether both ends have let go: only timewait and late repetitions can still come."""
+    return connection.closed is not None and connection.active.state in OVER and connection.passive.state in OVER
+
+
+OVER = frozenset({"IDLE", "LISTEN", "UNKNOWN", "TIMEWAIT"})
+
+
+def leave_timewait(connection: Connection, time: int) -> None:
+    """Nothing on the wire ends a timewait: an end whose timewait is over at `time` (as Linux counts it) is IDLE."""
+    for end in (connection.active, connection.passive):
+        if end.state == "TIMEWAIT" and end.timewait is not None and end.timewait.likely <= time:
+            end.state = "IDLE"
+
+
+@lru_cache(maxsize=1024)
+def _least_wait(remote: int | None, local: int | None, ack_timeout: int | None) -> int:
+    request = _Timers(remote, local, ack_timeout)
+    return min(response_wait(request, role).nominal for role in ROLES)
+
+
+class _Timers(NamedTuple):
+    remote_cm_response_timeout: int | None
+    local_cm_response_timeout: int | None
+    primary_local_ack_timeout: int | None
+
+
+def least_wait(connection: Connection) -> int:
+    """No deadline of a connection comes sooner than this after the message that sets it."""
+    request = connection.request
+    if request is None or connection.sidr:
+        return _least_wait(None, None, None)
+    return _least_wait(
+        request.remote_cm_response_timeout, request.local_cm_response_timeout, request.primary_local_ack_timeout
+    )
 
 
 def all_sent(connection: Connection, message_type: str, sender: Role) -> bool:

@@ -34,20 +34,20 @@ def is_copy(earlier: CmMessage, message: CmMessage) -> bool:
 
 def table_key(message: CmMessage) -> str:
     """The name under which the tables know this message."""
-    if message.type == "MRA":
+    kind = message.type
+    if kind == "MRA":
         return f"MRA {message.fields.message_mraed}"
-    if message.type == "REJ" and message.fields.reason == STALE_CONNECTION:
+    if kind == "REJ" and message.fields.reason == STALE_CONNECTION:
         return "REJ 10"
-    return message.type
+    return kind
 
 
 def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:
     """Whether a DREQ names another QPN than the receiver's, or an RTU another Communication ID."""
-    peer = connection.peer(sender)
     if message.type == "DREQ":
-        named, known = message.fields.remote_qpn, peer.qpn
+        named, known = message.fields.remote_qpn, connection.peer(sender).qpn
     elif message.type == "RTU":
-        named, known = message.fields.remote_comm_id, peer.comm_id
+        named, known = message.fields.remote_comm_id, connection.peer(sender).comm_id
     else:
         return False
     return named is not None and known is not None and named != known

@@ -23,18 +23,25 @@ REJ_TIMEOUT = 4
 
 def note(connection: Connection, step: Step) -> None:
     """Write a new step into history, outcome and times."""
-    message, letter = step.message, LETTERS[step.message.type]
-    repeated = "^" if step.retransmission_of is not None else ""
-    connection.history += repeated + (letter if step.sender == "active" else letter.lower())
+    message = step.message
+    kind, time = message.type, message.time
+    letter = LETTERS[kind] if step.sender == "active" else LETTERS[kind].lower()
+    if step.retransmission_of is not None:
+        connection.history += "^" + letter
+    else:
+        connection.history += letter
     if step.disposition in ("ignored", "duplicate"):
         return
-    kind, time = message.type, message.time
-    if kind in ("REQ", "SIDR_REQ"):
+    if kind == "RTU":
+        _establish(connection, time)
+    elif kind in ("DREQ", "DREP"):
+        if connection.closed is None or (kind == "DREP" and "e" not in connection.history[:-1].lower()):
+            connection.closed = time
+        _become(connection, "closed")
+    elif kind in ("REQ", "SIDR_REQ"):
         if connection.active.state in ("REQ_SENT", "SIDR_REQ_SENT"):
             _become(connection, "connecting")
             connection.closed = None
-    elif kind == "RTU":
-        _establish(connection, time)
     elif kind == "REJ":
         connection.reject = step
         connection.closed = time
@@ -43,14 +50,6 @@ def note(connection: Connection, step: Step) -> None:
         connection.reply = message.fields
         connection.closed = time
         _become(connection, "rejected" if message.fields.status else "resolved")
-    elif kind == "DREQ":
-        if connection.closed is None:
-            connection.closed = time
-        _become(connection, "closed")
-    elif kind == "DREP":
-        if "DREP" not in [s.message.type for s in connection.steps[:-1]]:
-            connection.closed = time
-        _become(connection, "closed")
 
 
 def note_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:

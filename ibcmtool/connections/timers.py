@@ -5,6 +5,7 @@ All results are nanoseconds. A field that the capture did not show is None; what
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ibcmtool.model import Role, Timewait
@@ -93,8 +94,14 @@ def timewait(start: int, request: Any, reply: Any, role: Role) -> Timewait:
     so the minimum holds for any packet life and the likely value for equal ack delays on both sides. The maximum
     is one step above the larger of the two, which covers every implementation known.
     """
-    ack_timeout = _field(request, "primary_local_ack_timeout")
-    ack_delay = _field(reply, "target_ack_delay")
+    minimum, likely, maximum, assumed = _durations(
+        _field(request, "primary_local_ack_timeout"), _field(reply, "target_ack_delay"), role
+    )
+    return Timewait(start, start + minimum, start + likely, start + maximum, assumed)
+
+
+@lru_cache(maxsize=1024)  # a handful of values serve all connections of a fabric
+def _durations(ack_timeout: int | None, ack_delay: int | None, role: Role) -> tuple[int, int, int, bool]:
     assumed = ack_timeout is None
     if ack_timeout is None:
         ack_timeout = DEFAULT_ACK_TIMEOUT
@@ -106,5 +113,4 @@ def timewait(start: int, request: Any, reply: Any, role: Role) -> Timewait:
     if assumed:
         minimum = 0
     likely = max(likely, minimum)
-    maximum = max(exponent(min(31, max(ack_timeout, ack_delay or 0) + 1)), likely)
-    return Timewait(start, start + minimum, start + likely, start + maximum, assumed)
+    return minimum, likely, max(exponent(min(31, max(ack_timeout, ack_delay or 0) + 1)), likely), assumed

@@ -13,19 +13,24 @@ from collections.abc import Iterator
 
 from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
-from ibcmtool.connections.lapses import ROLES, Lapse, all_sent, lapses
+from ibcmtool.connections.lapses import Lapse, all_sent, is_over, lapses, least_wait, leave_timewait
 from ibcmtool.connections.messages import continues, is_copy, is_xrc, misaddressed, table_key
-from ibcmtool.connections.outcomes import note, note_data, note_lapse
+from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
 from ibcmtool.connections.timers import response_wait, timewait
 from ibcmtool.connections.watch import Watch
 from ibcmtool.model import PEER, CmMessage, Connection, DataPacket, Disposition, Event, Role, Sighting, State, Step
 
-REQUESTS = ("REQ", "SIDR_REQ")
-ANSWERS = ("MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP")
+REQUESTS = frozenset({"REQ", "SIDR_REQ"})
+ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP"})
 
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
 RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
+
+
+# Connections that are over and still kept for late repetitions and for the rules on reuse: some thousands a second for
+# as long as timewait lasts, and a bound for the memory that a storm of short connections takes.
+MOST_OVER = 8192
 
 
 class Tracker:
@@ -44,6 +49,8 @@ class Tracker:
         self._now = 0
         self._heap: list[tuple[int, int]] = []  # (due, connection id)
         self._due: dict[int, int] = {}  # what the heap's valid entry of a connection is
+        self._over: dict[int, Connection] = {}  # both ends have let go; in the order in which they did
+        self.overruns = 0  # connections forgotten early because more than MOST_OVER were over
         self._lapsed: dict[int, set[Lapse]] = {}  # deadlines already told
         self._duties: dict[int, list[tuple[int, Connection]]] = {}  # stale connection -> (deadline, refused attempt)
 
@@ -55,15 +62,37 @@ class Tracker:
 
     def feed(self, message: CmMessage) -> Iterator[Event]:
         """One message; the events that its time and it itself bring."""
-        yield from self.advance(message.time)
-        if message.type in REQUESTS:
-            match = self._request(message)
-        elif message.type in ANSWERS:
+        if self._heap and self._heap[0][0] <= message.time:
+            yield from self.advance(message.time)
+        elif message.time > self._now:
+            self._now = message.time
+        kind = message.type
+        if kind in ANSWERS:
             match = self._answer(message)
+        elif kind in REQUESTS:
+            match = self._request(message)
         else:  # no part of a connection: ClassPortInfo, SAP and SPR (layout unknown), attributes unknown
-            match = None
-        if match is not None:
-            yield from self._apply(match.connection, match.sender, message)
+            return
+        if match is None:
+            return
+        connection, sender = match
+        earlier = _earlier(connection, sender, message)
+        for step in earlier:
+            if is_copy(step.message, message):
+                step.sightings += (Sighting(message.file, message.frame, message.time),)
+                yield Event("SIGHTING", message.time, connection, step)
+                return
+        step = self._apply(connection, sender, message, earlier[0] if earlier else None)
+        yield Event(kind, message.time, connection, step)
+        if kind == "REJ":
+            yield from self._stale(connection, step)
+        elif kind == "DREQ" and self._duties:
+            yield from self._duty_done(connection, step)
+        self._watch.update(connection)
+        # What this step sets comes no sooner than this; looking closer can wait until then.
+        self._schedule(connection, message.time + least_wait(connection))
+        if is_over(connection):
+            yield from self._make_room(connection)
 
     def feed_data(self, packet: DataPacket) -> Iterator[Event]:
         """One RC or UC packet to a watched QPN."""
@@ -93,6 +122,7 @@ class Tracker:
                 state = connection.end(role).state
                 if state == f"{message_type}_SENT" and all_sent(connection, message_type, role):
                     yield from self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
+            leave_timewait(connection, self._now)
             yield Event("ENDED", self._now, connection)
         self._live.clear()
         self._heap.clear()
@@ -107,9 +137,9 @@ class Tracker:
         if known is not None and known.request is None and message.type == "REQ":
             adopt(known, message, self._endpoint_names)
             self._book.add_holder(known, known.active)
-            return Match(known, "active")
+            return known, "active"
         if known is not None and continues(known, message):
-            return Match(known, "active")
+            return known, "active"
         connection = new_connection(self._next_id(), message, self._endpoint_names)
         if known is not None:
             if known.steps[0].message.mad == message.mad:
@@ -121,7 +151,7 @@ class Tracker:
         )
         self._live[connection.id] = connection
         self._book.add_active(connection)
-        return Match(connection, "active")
+        return connection, "active"
 
     def _answer(self, message: CmMessage) -> Match | None:
         fields = message.fields
@@ -130,16 +160,18 @@ class Tracker:
         match = self._book.answer(message)
         if match is None:
             match = partial_connection(self._next_id(), message)
-            self._live[match.connection.id] = match.connection
-            self._book.add_active(match.connection)
-            self._book.add_passive(match.connection)
-        elif match.sender == "passive" and message.type in ("REP", "MRA"):
-            self._bind(match.connection, message)
-        elif match.connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
+            connection = match[0]
+            self._live[connection.id] = connection
+            self._book.add_active(connection)
+            self._book.add_passive(connection)
+            return match
+        connection, sender = match
+        if sender == "passive" and message.type in ("REP", "MRA"):
+            self._bind(connection, message)
+        elif connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
             # The REP was not captured; this message names both ids.
-            local, remote = fields.local_comm_id, fields.remote_comm_id
-            match.connection.passive.comm_id = remote if match.sender == "active" else local
-            self._book.add_passive(match.connection)
+            connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
+            self._book.add_passive(connection)
         return match
 
     def _bind(self, connection: Connection, message: CmMessage) -> None:
@@ -149,6 +181,7 @@ class Tracker:
             if passive.state not in ("REQ_RCVD", "MRA_REQ_SENT", "IDLE", "LISTEN", "TIMEWAIT"):
                 return  # a second answer while the first one stands: not a new life
             self._book.release(connection)
+            self._watch.remove(connection)
             passive.timewait = None
         elif passive.comm_id is not None and (message.type == "MRA" or connection.reply is not None):
             return
@@ -166,37 +199,31 @@ class Tracker:
 
     # -- what does it do? ------------------------------------------------------------------------------------------
 
-    def _apply(self, connection: Connection, sender: Role, message: CmMessage) -> Iterator[Event]:
-        earlier = [s for s in connection.steps if s.message.mad == message.mad and s.sender == sender]
-        for step in earlier:
-            if is_copy(step.message, message):
-                step.sightings.append(Sighting(message.file, message.frame, message.time))
-                yield Event("SIGHTING", message.time, connection, step)
-                return
-        before: dict[Role, State] = {"active": connection.active.state, "passive": connection.passive.state}
-        moved = transition(before["active"], before["passive"], sender, table_key(message))
-        after: dict[Role, State] = {"active": moved.active, "passive": moved.passive}
-        disposition: Disposition = moved.disposition
+    def _apply(self, connection: Connection, sender: Role, message: CmMessage, first: Step | None) -> Step:
+        active, passive = connection.active, connection.passive
+        if active.timewait is not None or passive.timewait is not None:
+            leave_timewait(connection, message.time)
+        active_before, passive_before = active.state, passive.state
+        active_after, passive_after, moved = transition(active_before, passive_before, sender, table_key(message))
+        disposition: Disposition = moved
         if misaddressed(connection, sender, message):
-            after = before  # the receiver does not take it for this connection; both stay where they were
-            disposition = "ignored"
+            # The receiver does not take it for this connection; both stay where they were.
+            active_after, passive_after, disposition = active_before, passive_before, "ignored"
         elif message.type == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
-            after = before  # captured behind its own answer: it tells what was missing, not that the REP was lost
-        elif earlier and after[PEER[sender]] == before[PEER[sender]] and disposition != "unexpected":
-            disposition = "duplicate"
-        first = earlier[0] if earlier else None
-        step = Step(message, sender, disposition, first, after["active"], after["passive"])
+            # Captured behind its own answer: it tells what was missing, not that the REP was lost.
+            active_after, passive_after = active_before, passive_before
+        elif first is not None and disposition != "unexpected":
+            unmoved = passive_after == passive_before if sender == "active" else active_after == active_before
+            if unmoved:
+                disposition = "duplicate"
+        step = Step(message, sender, disposition, first, active_after, passive_after)
         connection.steps.append(step)
-        for role in ROLES:
-            self._enter(connection, role, after[role], message.time)
+        if active_after != active_before:
+            self._enter(connection, "active", active_after, message.time)
+        if passive_after != passive_before:
+            self._enter(connection, "passive", passive_after, message.time)
         note(connection, step)
-        yield Event(message.type, message.time, connection, step)
-        if message.type == "REJ":
-            yield from self._stale(connection, step)
-        elif message.type == "DREQ":
-            yield from self._duty_done(connection, step)
-        self._watch.update(connection)
-        self._schedule(connection)
+        return step
 
     def _enter(self, connection: Connection, role: Role, state: State, time: int) -> None:
         end = connection.end(role)
@@ -220,7 +247,7 @@ class Tracker:
             if conflict.peer_state == "ESTABLISHED" and old.end(holder).state == "ESTABLISHED":
                 deadline = step.message.time + response_wait(old.request, holder).nominal
                 self._duties.setdefault(old.id, []).append((deadline, connection))
-                self._schedule(old)
+                self._schedule(old, deadline)
             else:  # no DREQ is owed: not established there, or its DREQ is under way already
                 yield Event("STALE_DUTY", step.message.time, connection, related=old)
 
@@ -231,10 +258,10 @@ class Tracker:
 
     # -- what lapses? ----------------------------------------------------------------------------------------------
 
-    def _schedule(self, connection: Connection) -> None:
-        due = min((lapse.time for lapse in self._pending(connection)), default=None)
+    def _schedule(self, connection: Connection, due: int) -> None:
+        """Look at this connection again at `due`, or sooner if that is planned already."""
         known = self._due.get(connection.id)
-        if due is not None and (known is None or due < known):
+        if known is None or due < known:
             self._due[connection.id] = due
             heapq.heappush(self._heap, (due, connection.id))
 
@@ -248,11 +275,13 @@ class Tracker:
         for lapse in sorted(self._pending(connection), key=lambda lapse: lapse.time):
             if lapse.time > now:
                 break
-            yield from self._lapse(connection, lapse)
             if lapse.kind == "ENDED":
-                self._forget(connection)
+                yield from self._end(connection, lapse.time)
                 return
-        self._schedule(connection)
+            yield from self._lapse(connection, lapse)
+        due = min((lapse.time for lapse in self._pending(connection)), default=None)
+        if due is not None:  # a quiet connection with nothing due is left alone until its next message
+            self._schedule(connection, due)
 
     def _lapse(self, connection: Connection, lapse: Lapse) -> Iterator[Event]:
         if lapse.kind == "STALE_DUTY":
@@ -267,10 +296,34 @@ class Tracker:
             self._enter(connection, lapse.role, "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE", lapse.time)
         note_lapse(connection, lapse)
         self._watch.update(connection)
+        if is_over(connection):
+            self._over[connection.id] = connection
         yield Event(lapse.kind, lapse.time, connection, role=lapse.role)
 
-    def _forget(self, connection: Connection) -> None:
+    def _make_room(self, connection: Connection) -> Iterator[Event]:
+        """Connections that are over wait for late repetitions, but only so many of them."""
+        self._over.pop(connection.id, None)
+        self._over[connection.id] = connection
+        if len(self._over) > MOST_OVER:
+            oldest = next(iter(self._over.values()))
+            if is_over(oldest):
+                self.overruns += 1
+                yield from self._end(oldest, self._now)
+            else:  # it came to life again
+                del self._over[oldest.id]
+
+    def _end(self, connection: Connection, time: int) -> Iterator[Event]:
+        leave_timewait(connection, time)
+        yield Event("ENDED", time, connection)
         self._book.remove(connection)
         self._watch.remove(connection)
-        for table in (self._live, self._due, self._lapsed, self._duties):
+        for table in (self._live, self._due, self._lapsed, self._duties, self._over):
             table.pop(connection.id, None)
+
+
+def _earlier(connection: Connection, sender: Role, message: CmMessage) -> list[Step]:
+    """The steps with this very MAD; mostly none, as the history tells without a look at the bytes."""
+    letter = LETTERS[message.type]
+    if (letter if sender == "active" else letter.lower()) not in connection.history:
+        return []
+    return [step for step in connection.steps if step.message.mad == message.mad and step.sender == sender]

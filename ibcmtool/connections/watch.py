@@ -17,7 +17,7 @@ class Watch:
     """A container of destination QPNs (`qpn in watch`), kept by connection."""
 
     def __init__(self) -> None:
-        self._by_qpn: dict[int, list[tuple[Connection, Role]]] = {}
+        self._by_qpn: dict[int, dict[tuple[int, Role], Connection]] = {}  # QPN -> (connection id, sender) -> it
         self._watched: set[int] = set()  # connection ids
 
     def __contains__(self, qpn: object) -> bool:
@@ -30,42 +30,44 @@ class Watch:
         """The connections that this packet can belong to, and which end sent it."""
         return [
             (connection, sender)
-            for connection, sender in self._by_qpn.get(packet.dest_qpn, ())
+            for (_, sender), connection in self._by_qpn.get(packet.dest_qpn, {}).items()
             if connection.end(sender).address.matches(packet.source)
             and connection.peer(sender).address.matches(packet.destination)
         ]
 
     def update(self, connection: Connection) -> None:
         """Watch or leave this connection, as its states ask for."""
-        if connection.reply is None or not (connection.active.qpn and connection.passive.qpn):
+        if connection.reply is None:
             return
-        open_ends = [end for end in (connection.active, connection.passive) if end.state not in CLOSED_STATES]
-        starting = len(open_ends) == 2 and len(connection.first_data) < 2
-        starting = starting and all(end.state in HAS_QP_UP for end in open_ends)
-        closing = len(open_ends) == 1 or any(end.state == "DREQ_SENT" for end in open_ends)
-        if starting or closing:
-            self._add(connection)
+        active, passive = connection.active.state, connection.passive.state
+        if active in CLOSED_STATES or passive in CLOSED_STATES:
+            wanted = active not in CLOSED_STATES or passive not in CLOSED_STATES
         else:
-            self.remove(connection)
+            starting = active in HAS_QP_UP and passive in HAS_QP_UP and len(connection.first_data) < 2
+            wanted = starting or active == "DREQ_SENT" or passive == "DREQ_SENT"
+        if wanted != (connection.id in self._watched):
+            if wanted:
+                self._add(connection)
+            else:
+                self.remove(connection)
 
     def _add(self, connection: Connection) -> None:
-        if connection.id in self._watched:
+        if not (connection.active.qpn and connection.passive.qpn):
             return
         self._watched.add(connection.id)
         for qpn, sender in _directions(connection):
-            self._by_qpn.setdefault(qpn, []).append((connection, sender))
+            self._by_qpn.setdefault(qpn, {})[(connection.id, sender)] = connection
 
     def remove(self, connection: Connection) -> None:
         """Leave it; nothing happens if it was not watched."""
         if connection.id not in self._watched:
             return
         self._watched.discard(connection.id)
-        for qpn, _ in _directions(connection):
-            kept = [entry for entry in self._by_qpn.get(qpn, ()) if entry[0] is not connection]
-            if kept:
-                self._by_qpn[qpn] = kept
-            else:
-                self._by_qpn.pop(qpn, None)
+        for qpn, sender in _directions(connection):
+            entries = self._by_qpn[qpn]
+            del entries[(connection.id, sender)]
+            if not entries:
+                del self._by_qpn[qpn]
 
 
 def _directions(connection: Connection) -> tuple[tuple[int, Role], tuple[int, Role]]:
