@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from .icrc import *
     from .mad import *
     from .private_data import *
+    from .recognition import *
     from .transport import *
 
 _NAMES = {
     "encapsulation": "ERF ERFEthernet ERFExtension",
-    "transport": "BTH DETH GRH GSI_QPN GSI_Q_KEY ImmDt LRH OPCODES",
+    "transport": "BTH DETH GRH ImmDt LRH OPCODES",
+    "recognition": "CM_ATTRIBUTES GSI_QPN GSI_Q_KEY",
     "icrc": "icrc_of icrc_ok vcrc_of",
-    "mad": "CM_ATTRIBUTES MAD METHODS MGMT_CLASSES ClassPortInfo",
+    "mad": "MAD METHODS MGMT_CLASSES ClassPortInfo",
     "cm": """
         CM_APR CM_DREP CM_DREQ CM_LAP CM_LAYERS CM_MRA CM_REJ CM_REP CM_REQ CM_RTU CM_SAP CM_SIDR_REP CM_SIDR_REQ CM_SPR
         AP_STATUSES EXTENDED_TRANSPORT_TYPES FAILOVER_ACCEPTED MESSAGES_MRAED MESSAGES_REJECTED PATH_MTUS RATES

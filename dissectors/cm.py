@@ -38,7 +38,8 @@ from .fields import (
     SpecialField,
     check_layout,
 )
-from .mad import CM_ATTRIBUTES, CM_CLASS, CM_CLASS_VERSION, MAD
+from .mad import MAD
+from .recognition import CM_ATTRIBUTES, CM_CLASS, CM_CLASS_VERSION
 
 __all__ = [
     "AP_STATUSES",

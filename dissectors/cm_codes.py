@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .fields import bytes_words, gid_text, guid_text
-from .mad import ClassPortInfo
+from .text import bytes_words, gid_text, guid_text
 
 REJ_REASONS: dict[int, str] = {
     1: "no QP available",
@@ -170,6 +169,8 @@ def _ca_guid(used: bytes) -> str:
 
 
 def _redirect(used: bytes) -> str:
+    from .mad import ClassPortInfo  # the tables are used where Scapy is not loaded
+
     info = ClassPortInfo(used)
     parts = [
         f"GID {info.redirect_gid}" if info.redirect_gid != "::" else "",

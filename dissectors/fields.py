@@ -8,24 +8,16 @@ tables of the InfiniBand specification.
 from __future__ import annotations
 
 import functools
-import socket
-import struct
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy.fields import BitField, Field, StrField, StrFixedLenField
 from scapy.packet import Packet
 
+from .slots import Slot, kept
+from .text import bytes_words, duration_words, exponent_time, gid_bytes, gid_text, guid_text
+
 CUT = "[cut off]"  # stands in show() for a field that the capture does not hold
-
-
-class Slot(NamedTuple):
-    """Where a field stands in its layer."""
-
-    name: str
-    bit_offset: int
-    width: int  # bits
-    kind: str  # number | little (a little endian number) | gid | bytes
 
 
 class NumberField(BitField):
@@ -175,15 +167,6 @@ class WireLayer(Packet):
         return b""
 
 
-def kept(slot: Slot, value: Any, captured: int) -> Any:
-    """What is left of a field's value when only `captured` bytes of its layer were captured."""
-    if slot.bit_offset + slot.width <= captured * 8:
-        return value
-    if slot.kind == "bytes" and slot.bit_offset < captured * 8:
-        return value[: captured - slot.bit_offset // 8]
-    return None
-
-
 @functools.cache
 def layout(layer: type[Packet]) -> tuple[Slot, ...]:
     """The fields of a layer of fixed size, in wire order. Fields without a fixed place (trailers) are left out."""
@@ -230,49 +213,3 @@ def check_layout(layer: type[Packet], size: int) -> None:
             raise TypeError(f"{layer.__name__}: {slot.name} stands at byte {slot.bit_offset // 8}")
         if slot.kind != "number" and (slot.bit_offset % 8 or slot.width % 8):
             raise TypeError(f"{layer.__name__}: {slot.name} does not stand at a byte border")
-
-
-def exponent_time(exponent: int) -> int:
-    """Nanoseconds of a 5-bit time exponent."""
-    return 4096 << exponent
-
-
-def duration_words(nanoseconds: int) -> str:
-    """A duration with three significant digits: 4.10 us, 67.1 ms, 1.07 s."""
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if nanoseconds >= size:
-            value = nanoseconds / size
-            return f"{value:.{max(0, 3 - len(str(int(value))))}f} {unit}"
-    return f"{nanoseconds} ns"
-
-
-def guid_text(guid: int) -> str:
-    text = f"{guid:016x}"
-    return f"{text[:4]}:{text[4:8]}:{text[8:12]}:{text[12:]}"
-
-
-def gid_text(gid: bytes) -> str:
-    """IPv6 text of a GID; a shorter GID is filled with zeros."""
-    return socket.inet_ntop(socket.AF_INET6, gid.ljust(16, b"\0"))
-
-
-def gid_bytes(gid: str | bytes) -> bytes:
-    """16 bytes of a GID given as IPv6 text, IPv4 text (the IPv4-mapped GID of RoCE v2) or bytes. Raises ValueError."""
-    if isinstance(gid, bytes):
-        if len(gid) != 16:
-            raise ValueError(f"a GID has 16 bytes, not {len(gid)}")
-        return gid
-    try:
-        if ":" in gid:
-            return socket.inet_pton(socket.AF_INET6, gid)
-        return struct.pack("!QI4s", 0, 0xFFFF, socket.inet_pton(socket.AF_INET, gid))
-    except OSError:
-        raise ValueError(f"not a GID: {gid!r}") from None
-
-
-def bytes_words(data: bytes) -> str:
-    """Hexadecimal, with the zeros at the end counted instead of written."""
-    used = data.rstrip(b"\0")
-    zeros = len(data) - len(used)
-    tail = f"{zeros} zero byte{'s' if zeros > 1 else ''}" if zeros else ""
-    return f"{used.hex(' ', -4)} + {tail}" if used and tail else used.hex(" ", -4) or tail

@@ -18,11 +18,8 @@ from .fields import (
     WireLayer,
     check_layout,
 )
-from .transport import DETH, GSI_Q_KEY, GSI_QPN, ImmDt
-
-MAD_SIZE = 256
-CM_CLASS = 0x07
-CM_CLASS_VERSION = 2
+from .recognition import CM_ATTRIBUTES, CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN, MAD_SIZE
+from .transport import DETH, ImmDt
 
 MGMT_CLASSES: dict[int, str] = {
     0x01: "subnet management, LID routed",
@@ -43,22 +40,6 @@ METHODS: dict[int, str] = {
     0x07: "TrapRepress",
     0x81: "GetResp",
     0x86: "ReportResp",
-}
-CM_ATTRIBUTES: dict[int, str] = {
-    0x0001: "ClassPortInfo",
-    0x0010: "REQ",
-    0x0011: "MRA",
-    0x0012: "REJ",
-    0x0013: "REP",
-    0x0014: "RTU",
-    0x0015: "DREQ",
-    0x0016: "DREP",
-    0x0017: "SIDR_REQ",
-    0x0018: "SIDR_REP",
-    0x0019: "LAP",
-    0x001A: "APR",
-    0x001B: "SAP",
-    0x001C: "SPR",
 }
 
 

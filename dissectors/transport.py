@@ -9,13 +9,8 @@ from scapy.packet import Packet, bind_layers, bind_top_down
 
 from .fields import CodeField, ComputedField, GidField, HexCodeField, HexField, NumberField, WireLayer, check_layout
 from .icrc import Network, icrc_of, vcrc_of
+from .recognition import GSI_QPN, NEXT_HEADER_BTH, UD_SEND_ONLY, UD_SEND_ONLY_IMMEDIATE
 from .trailers import TrailerField, TrailerLayer
-
-GSI_QPN = 1  # QP1, the general services interface: where CM MADs go to and come from
-GSI_Q_KEY = 0x80010000
-NEXT_HEADER_BTH = 0x1B
-UD_SEND_ONLY = 0x64
-UD_SEND_ONLY_IMMEDIATE = 0x65
 
 LINK_NEXT_HEADERS = {0: "raw", 1: "IPv6", 2: "IBA local", 3: "IBA global"}
 

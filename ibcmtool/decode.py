@@ -11,27 +11,21 @@ import struct
 from collections.abc import Container
 from typing import Any, NamedTuple
 
-from scapy.packet import Packet
-
-from dissectors.cm import CM_LAYERS
-from dissectors.fields import layer_size, layout
 from dissectors.icrc import Network, icrc_ok
-from dissectors.mad import CM_ATTRIBUTES, CM_CLASS, CM_CLASS_VERSION, MAD, MAD_SIZE, ClassPortInfo
-from dissectors.transport import (
-    BTH,
-    DETH,
-    GRH,
+from dissectors.recognition import (
+    CM_ATTRIBUTES,
+    CM_CLASS,
+    CM_CLASS_VERSION,
     GSI_Q_KEY,
     GSI_QPN,
-    LRH,
+    MAD_SIZE,
     UD_SEND_ONLY,
     UD_SEND_ONLY_IMMEDIATE,
-    ImmDt,
 )
 
 from .frames import FINDERS, Kind
 from .model import Address, CmMessage, DataPacket, Frame, Transport
-from .readers import Reader, read_cut, reader, stack_reader
+from .readers import Reader, layer_size, layout, read_cut, reader, stack_reader
 
 __all__ = ["Decoder", "field_names", "reader"]
 
@@ -42,7 +36,8 @@ class RawData(NamedTuple):
     data: bytes
 
 
-_LAYERS: dict[str, type[Packet]] = {**CM_LAYERS, "ClassPortInfo": ClassPortInfo}
+# Layer by message type.
+_LAYERS = {name: name if name == "ClassPortInfo" else f"CM_{name}" for name in CM_ATTRIBUTES.values()}
 
 _HEADER_FIELDS = (
     "dest_qp",
@@ -55,16 +50,16 @@ _HEADER_FIELDS = (
     "tid",
     "attribute_id",
 )
-_headers = stack_reader((BTH, DETH, MAD), *_HEADER_FIELDS)
-_headers_immediate = stack_reader((BTH, DETH, ImmDt, MAD), *_HEADER_FIELDS)
-_bth = stack_reader((BTH,), "opcode", "dest_qp")
-_lids = stack_reader((LRH,), "slid", "dlid")
-_lids_and_gids = stack_reader((LRH, GRH), "slid", "dlid", "sgid", "dgid")
-_gids = stack_reader((GRH,), "sgid", "dgid")
+_headers = stack_reader(("BTH", "DETH", "MAD"), *_HEADER_FIELDS)
+_headers_immediate = stack_reader(("BTH", "DETH", "ImmDt", "MAD"), *_HEADER_FIELDS)
+_bth = stack_reader(("BTH",), "opcode", "dest_qp")
+_lids = stack_reader(("LRH",), "slid", "dlid")
+_lids_and_gids = stack_reader(("LRH", "GRH"), "slid", "dlid", "sgid", "dgid")
+_gids = stack_reader(("GRH",), "sgid", "dgid")
 
-_MAD = layer_size(BTH) + layer_size(DETH)  # from the BTH on
-_MAD_IMMEDIATE = _MAD + layer_size(ImmDt)
-_MAD_HEADER = layer_size(MAD)
+_MAD = layer_size("BTH") + layer_size("DETH")  # from the BTH on
+_MAD_IMMEDIATE = _MAD + layer_size("ImmDt")
+_MAD_HEADER = layer_size("MAD")
 _CONNECTED_SERVICES = frozenset({0, 1, 5})  # RC, UC, XRC: the top three bits of the opcode
 
 # Beside these, a field of another class version may stand elsewhere (wire layouts of the first edition).
@@ -177,7 +172,7 @@ class Decoder:
         elif kind == "lrh":
             key = _lids(data, network)
         else:
-            key = _lids_and_gids(data, network - layer_size(LRH))
+            key = _lids_and_gids(data, network - layer_size("LRH"))
         pair = self._pairs.get(key)
         if pair is None:
             if len(self._pairs) >= _MOST_PAIRS:

@@ -11,10 +11,9 @@ import struct
 from collections.abc import Callable
 from typing import Literal
 
-from dissectors.fields import layer_size
-from dissectors.transport import GRH, LRH, NEXT_HEADER_BTH
+from dissectors.recognition import NEXT_HEADER_BTH
 
-from .readers import stack_reader
+from .readers import layer_size, stack_reader
 
 Kind = Literal["ipv4", "ipv6", "grh", "lrh", "lrh+grh"]  # the headers between the link layer and the BTH
 Found = tuple[Kind, int, int, int]
@@ -45,9 +44,9 @@ _short = struct.Struct("!H").unpack_from
 _ipv4_header = struct.Struct("!BxHxxHxB").unpack_from  # version and length, total length, flags and offset, protocol
 _ipv6_header = struct.Struct("!B3xHB").unpack_from  # version, payload length, next header
 _udp_header = struct.Struct("!2xHH").unpack_from  # destination port, length
-_lrh = stack_reader((LRH,), "lnh", "packet_length")
-_grh = stack_reader((GRH,), "next_header", "payload_length")
-_LRH_SIZE, _GRH_SIZE = layer_size(LRH), layer_size(GRH)
+_lrh = stack_reader(("LRH",), "lnh", "packet_length")
+_grh = stack_reader(("GRH",), "next_header", "payload_length")
+_LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
 
 
 def _ethernet(data: bytes) -> Found | None:

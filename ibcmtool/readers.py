@@ -1,7 +1,8 @@
 """Readers: functions over bytes, compiled from the field lists of the layers in `dissectors`.
 
-No offset and no width is written down here. A reader unpacks with one `struct` call and takes bit fields out of whole
-words, which is some fifty times faster than building the Scapy layer; the values are the same.
+No offset and no width is written down here: they come from layouts.py, which a script writes from the layers (a test
+holds it equal to them), so that reading a capture need not load Scapy. A reader unpacks with one `struct` call and
+takes bit fields out of whole words, some fifty times faster than building the Scapy layer; the values are the same.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scapy.packet import Packet
-
-from dissectors.fields import Slot, kept, layer_size, layout
+from dissectors.slots import Slot, kept
+from ibcmtool.layouts import LAYOUTS
 
 Reader = Callable[[bytes, int], Any]  # (buffer, offset of the layer in it)
 
@@ -24,7 +24,19 @@ _CONVERT_COST = 6  # int.from_bytes
 
 
 @functools.cache
-def reader(layer: type[Packet], *names: str) -> Reader:
+def layout(layer: str) -> tuple[Slot, ...]:
+    """The fields of a layer, by its class name, in wire order."""
+    return tuple(Slot(*slot) for slot in LAYOUTS[layer])
+
+
+def layer_size(layer: str) -> int:
+    """The bytes that a layer's fields take on the wire."""
+    last = layout(layer)[-1]
+    return (last.bit_offset + last.width) // 8
+
+
+@functools.cache
+def reader(layer: str, *names: str) -> Reader:
     """A reader of a layer's fields, or of the named ones only, as a named tuple with the layer's name.
 
     Numbers are ints; GIDs and raw bytes are `bytes`. It raises struct.error where the buffer ends before the last
@@ -32,28 +44,29 @@ def reader(layer: type[Packet], *names: str) -> Reader:
     """
     slots = layout(layer)
     wanted = names or tuple(slot.name for slot in slots)
-    return _compile(slots, wanted, namedtuple(layer.__name__, wanted))  # noqa: PYI024 (known at run time)
+    return compile_reader(slots, wanted, namedtuple(layer, wanted))  # noqa: PYI024 (known at run time)
 
 
-def stack_reader(layers: Sequence[type[Packet]], *names: str) -> Reader:
+def stack_reader(layers: Sequence[str], *names: str) -> Reader:
     """A reader of some fields of layers that follow each other, as a plain tuple. The first field of a name counts."""
     slots: dict[str, Slot] = {}
     start = 0
     for layer in layers:
         for slot in layout(layer):
-            name = slot.name if slot.name in names and slot.name not in slots else f"{layer.__name__}.{slot.name}"
+            name = slot.name if slot.name in names and slot.name not in slots else f"{layer}.{slot.name}"
             slots[name] = slot._replace(name=name, bit_offset=start + slot.bit_offset)
         start += layer_size(layer) * 8
-    return _compile(tuple(slots.values()), names, None)
+    return compile_reader(tuple(slots.values()), names, None)
 
 
-def read_cut(layer: type[Packet], data: bytes) -> Any:
+def read_cut(layer: str, data: bytes) -> Any:
     """All fields of a layer that was cut: None for those beyond the cut, raw bytes as far as they were captured."""
     whole = reader(layer)(data.ljust(layer_size(layer), b"\0"), 0)
     return whole._make(kept(slot, value, len(data)) for slot, value in zip(layout(layer), whole, strict=True))
 
 
-def _compile(slots: tuple[Slot, ...], wanted: tuple[str, ...], result: type | None) -> Reader:
+def compile_reader(slots: tuple[Slot, ...], wanted: tuple[str, ...], result: type | None) -> Reader:
+    """Python code that reads the wanted slots, compiled; a plain tuple comes out where `result` is None."""
     codes: list[str] = []
     values: dict[str, str] = {}
     for segment in _segments(slots, frozenset(wanted)):

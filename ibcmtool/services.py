@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,12 +54,17 @@ def name(service_id: int) -> str:
 def connection_service(connection: Connection) -> str:
     """The service of a connection: its service id in words, made more precise by the private data of its REQ."""
     service_id = connection.service_id
-    if service_id is None:
-        return "unknown"
+    return "unknown" if service_id is None else _service(service_id, _request_data(connection))
+
+
+@lru_cache(maxsize=4096)  # one application's requests mostly carry the same data
+def _service(service_id: int, data: bytes) -> str:
+    by_id = name(service_id)
+    if not any(data[_IP_CM_HEADER.size :] if service_id >> 24 == _IP_CM else data):
+        return by_id  # nothing to recognise; the layers need not be loaded
     from dissectors import private_data as formats
 
-    by_id = name(service_id)
-    protocol = formats.recognise(service_id, _request_data(connection))
+    protocol = formats.recognise(service_id, data)
     if protocol is None or protocol is formats.RDMA_IP_CM_SERVICE or by_id.startswith(protocol.name):
         return by_id
     if service_id >> 24 == _IP_CM:

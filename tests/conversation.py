@@ -253,7 +253,7 @@ def _ns(time: float) -> int:
 def _read(kind: str, mad: bytes) -> Any:
     data = mad[MAD_HEADER:]
     layer = CM_LAYERS[kind]
-    return read_cut(layer, data) if len(data) < 232 else reader(layer)(data, 0)
+    return read_cut(layer.__name__, data) if len(data) < 232 else reader(layer.__name__)(data, 0)
 
 
 class Result(NamedTuple):

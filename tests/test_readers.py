@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -14,7 +15,8 @@ from dissectors.cm import CM_LAYERS, CM_REJ, CM_REQ
 from dissectors.fields import BytesField, NumberField, WireLayer, layer_size, layout
 from dissectors.mad import MAD, ClassPortInfo
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
-from ibcmtool.readers import read_cut, reader, stack_reader
+from ibcmtool import readers
+from ibcmtool.readers import compile_reader, read_cut, reader, stack_reader
 
 LAYERS = [*CM_LAYERS.values(), ClassPortInfo, MAD, LRH, GRH, BTH, DETH, ImmDt]
 
@@ -41,7 +43,7 @@ def test_build_dissect_and_read_agree(layer: type[Packet], data: Any) -> None:
     }
     size = layer_size(layer)
     built = bytes(layer(**values))[:size]
-    read = reader(layer)(b"before" + built, 6)
+    read = reader(layer.__name__)(b"before" + built, 6)
     assert read._asdict() == values
     assert machine_values(layer(built)) == tuple(read)
 
@@ -50,37 +52,37 @@ def test_build_dissect_and_read_agree(layer: type[Packet], data: Any) -> None:
 def test_a_cut_layer_is_read_as_it_is_dissected(layer: type[Packet]) -> None:
     whole = bytes(range(1, layer_size(layer) + 1))
     for size in range(1, len(whole) + 1):
-        assert tuple(read_cut(layer, whole[:size])) == machine_values(layer(whole[:size])), size
+        assert tuple(read_cut(layer.__name__, whole[:size])) == machine_values(layer(whole[:size])), size
     numbers = [slot.kind != "bytes" for slot in layout(layer)]
-    assert all(value is None for value, number in zip(read_cut(layer, b""), numbers, strict=True) if number)
+    assert all(value is None for value, number in zip(read_cut(layer.__name__, b""), numbers, strict=True) if number)
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_each_field_can_be_read_alone(layer: type[Packet]) -> None:
     data = bytes((7 * index + 131) % 256 for index in range(layer_size(layer)))
-    whole = reader(layer)(data, 0)
+    whole = reader(layer.__name__)(data, 0)
     for name in whole._fields:
-        assert reader(layer, name)(data, 0) == (getattr(whole, name),)
+        assert reader(layer.__name__, name)(data, 0) == (getattr(whole, name),)
 
 
 def test_named_fields_come_in_the_order_asked_for() -> None:
-    read = reader(CM_REJ, "reason", "local_comm_id")
+    read = reader("CM_REJ", "reason", "local_comm_id")
     fields = read(bytes(CM_REJ(local_comm_id=1, reason=28)), 0)
     assert fields == (28, 1)
     assert (fields.reason, fields.local_comm_id) == (28, 1)
     assert type(fields).__name__ == "CM_REJ"
-    assert read is reader(CM_REJ, "reason", "local_comm_id"), "compiled once"
+    assert read is reader("CM_REJ", "reason", "local_comm_id"), "compiled once"
 
 
 def test_a_reader_needs_no_more_bytes_than_its_fields() -> None:
     data = bytes(CM_REQ(local_qpn=0x123456))
-    assert reader(CM_REQ, "local_qpn")(data[:36], 0) == (0x123456,)
+    assert reader("CM_REQ", "local_qpn")(data[:36], 0) == (0x123456,)
     with pytest.raises(struct.error):
-        reader(CM_REQ, "local_qpn")(data[:34], 0)
+        reader("CM_REQ", "local_qpn")(data[:34], 0)
 
 
 def test_fields_of_several_layers_are_read_at_once() -> None:
-    read = stack_reader((BTH, DETH, MAD), "dest_qp", "psn", "q_key", "tid", "reserved_4", "attribute_id")
+    read = stack_reader(("BTH", "DETH", "MAD"), "dest_qp", "psn", "q_key", "tid", "reserved_4", "attribute_id")
     packet = BTH(psn=77, dest_qp=1, reserved_4=9) / DETH(q_key=0x80010000, reserved_4=5) / MAD(tid=3, attribute_id=0x13)
     assert read(b"xyz" + bytes(packet), 3) == (1, 77, 0x80010000, 3, 9, 0x13)
 
@@ -98,6 +100,16 @@ def test_odd_widths_and_little_endian_numbers() -> None:
         ]
 
     data = bytes.fromhex("010203 aabbcc 3412 a0000007 0102030405 010203040506070809".replace(" ", ""))
-    fields = reader(Odd)(data, 0)
+    fields = compile_reader(layout(Odd), ("a", "b", "little", "c", "d", "e", "f"), None)(data, 0)
     assert fields == (0x010203, b"\xaa\xbb\xcc", 0x1234, 5, 7, 0x0102030405, 0x010203040506070809)
     assert machine_values(Odd(data)) == tuple(fields)
+
+
+def test_layouts_are_those_of_the_layers(root: Path) -> None:
+    """layouts.py is written by a script; the layers' own field lists are what counts."""
+    source = (root / "scripts" / "layouts.py").read_text(encoding="utf-8")
+    namespace: dict[str, Any] = {"__name__": "layouts", "__file__": str(root / "scripts" / "layouts.py")}
+    exec(compile(source, "layouts.py", "exec"), namespace)
+    assert (root / "ibcmtool" / "layouts.py").read_text(encoding="utf-8") == namespace["module"]()
+    for layer in namespace["LAYERS"]:
+        assert readers.layout(layer.__name__) == layout(layer)

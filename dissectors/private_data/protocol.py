@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from scapy.fields import StrField
 from scapy.packet import Packet
 
-from ..fields import WireLayer, bytes_words
+from ..fields import WireLayer
+from ..text import bytes_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
