@@ -42,6 +42,9 @@ def table_key(message: CmMessage) -> str:
     return kind
 
 
+ADDRESSED = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked
+
+
 def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:
     """Whether a DREQ names another QPN than the receiver's, or an RTU another Communication ID."""
     if message.type == "DREQ":

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
 from ibcmtool.connections.lapses import Lapse, all_sent, is_over, lapses, least_wait, leave_timewait
-from ibcmtool.connections.messages import continues, is_copy, is_xrc, misaddressed, table_key
+from ibcmtool.connections.messages import ADDRESSED, continues, is_copy, is_xrc, misaddressed, table_key
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
-from ibcmtool.connections.timers import response_wait, timewait
+from ibcmtool.connections.timers import exponent, response_wait, timewait
 from ibcmtool.connections.watch import Watch
 from ibcmtool.model import PEER, CmMessage, Connection, DataPacket, Disposition, Event, Role, Sighting, State, Step
 
@@ -27,6 +27,8 @@ ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
 RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
 
+
+LONGEST_EXPONENT = 31
 
 # Connections that are over and still kept for late repetitions and for the rules on reuse: some thousands a second for
 # as long as timewait lasts, and a bound for the memory that a storm of short connections takes.
@@ -51,6 +53,9 @@ class Tracker:
         self._due: dict[int, int] = {}  # what the heap's valid entry of a connection is
         self._over: dict[int, Connection] = {}  # both ends have let go; in the order in which they did
         self.overruns = 0  # connections forgotten early because more than MOST_OVER were over
+        self._least_wait = exponent(
+            LONGEST_EXPONENT
+        )  # of all connections so far: no deadline comes sooner after a step
         self._lapsed: dict[int, set[Lapse]] = {}  # deadlines already told
         self._duties: dict[int, list[tuple[int, Connection]]] = {}  # stale connection -> (deadline, refused attempt)
 
@@ -89,8 +94,12 @@ class Tracker:
         elif kind == "DREQ" and self._duties:
             yield from self._duty_done(connection, step)
         self._watch.update(connection)
-        # What this step sets comes no sooner than this; looking closer can wait until then.
-        self._schedule(connection, message.time + least_wait(connection))
+        due = self._due.get(connection.id)
+        if due is None or due > message.time + self._least_wait:
+            # What this step sets comes no sooner than this; looking closer can wait until then.
+            wait = least_wait(connection)
+            self._least_wait = min(self._least_wait, wait)
+            self._schedule(connection, message.time + wait)
         if is_over(connection):
             yield from self._make_room(connection)
 
@@ -206,7 +215,7 @@ class Tracker:
         active_before, passive_before = active.state, passive.state
         active_after, passive_after, moved = transition(active_before, passive_before, sender, table_key(message))
         disposition: Disposition = moved
-        if misaddressed(connection, sender, message):
+        if message.type in ADDRESSED and misaddressed(connection, sender, message):
             # The receiver does not take it for this connection; both stay where they were.
             active_after, passive_after, disposition = active_before, passive_before, "ignored"
         elif message.type == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
