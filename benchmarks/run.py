@@ -145,9 +145,8 @@ def slow_readers(folder: Path, frames: Iterable[inputs.Timed]) -> dict[str, Meas
 
 
 def growth(folder: Path, ibcmtool: list[str], lives: int, rounds: int) -> None:
-    print(
-        f"\nGrowth, CM-only, jsonl\n\n{'messages':>10}{'seconds':>9}{'us/message':>12}{'memory MB':>11}{'time / first':>14}"
-    )
+    print("\nGrowth, CM-only, jsonl\n")
+    print(f"{'messages':>10}{'seconds':>9}{'us/message':>12}{'memory MB':>11}{'time / first':>14}")
     first = 0.0
     for factor in (1, 2, 4, 8):
         path = folder / "growth.pcap"
