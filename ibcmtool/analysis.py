@@ -16,7 +16,6 @@ from ibcmtool.clocks import align
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.decode import Decoder
 from ibcmtool.model import (
-    SEVERITIES,
     Analysis,
     CmMessage,
     Connection,
@@ -25,6 +24,7 @@ from ibcmtool.model import (
     Finding,
     InputInfo,
     Policy,
+    rank,
 )
 from ibcmtool.rules import Judge
 from ibcmtool.rules.quality import capture_findings
@@ -75,11 +75,6 @@ def analyze(paths: Sequence[str], policy: Policy = "relaxed", progress: Progress
     analysis.connections.sort(key=attrgetter("id"))
     analysis.findings.sort(key=rank)
     return analysis
-
-
-def rank(finding: Finding) -> tuple[int, int, str]:
-    """Sort key: worst first, then by time."""
-    return SEVERITIES.index(finding.severity), finding.time or 0, finding.code
 
 
 def _merged(

@@ -82,8 +82,9 @@ def exact(ns: int) -> str:
 
 def seconds(ns: int) -> str:
     """Decimal seconds with nine digits, as the JSON carries times and durations: "65.899912000"."""
-    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // SECOND}.{ns % SECOND:09d}"
+    if ns < 0:
+        return "-" + seconds(-ns)
+    return "%d.%09d" % divmod(ns, SECOND)  # noqa: UP031 (twice as fast, and every message has a time)
 
 
 def exponent(n: int | None) -> str:

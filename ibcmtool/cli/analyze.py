@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,7 +12,6 @@ from ibcmtool.cli.options import (
     ColorChoice,
     ColorOption,
     FilesArgument,
-    Format,
     FormatOption,
     LocalOption,
     PolicyOption,
@@ -23,13 +21,14 @@ from ibcmtool.cli.options import (
 )
 from ibcmtool.cli.output import make_console, warn_of_inputs
 from ibcmtool.cli.progress import reading
+from ibcmtool.digest import Digest
 from ibcmtool.filters import Filter, apply, apply_to_stream, at_least
-from ibcmtool.model import Policy, Severity
+from ibcmtool.model import Finding, InputInfo, Policy, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from ibcmtool.model import Analysis, Connection, Finding, InputInfo
+    from ibcmtool.model import Analysis, Connection
 
 FailOn = Literal["error", "warning", "info", "never"]
 
@@ -61,40 +60,48 @@ def analyze(
     """
     paths = paths_of(files)
     severities: Iterable[Severity]
+    inputs: list[InputInfo]
     if output_format == "jsonl":
         writer = LineWriter(sys.stdout, min_severity)
         writer.write(_objects(paths, policy, chosen))
         inputs, severities = writer.inputs, writer.severities
     else:
-        from ibcmtool.analysis import analyze as analyze_files
+        from ibcmtool.reports.json import Document
 
+        kept = Document(policy) if output_format == "json" else Digest(policy, everything=show_all)
+        inputs, severities = [], set[Severity]()
         with reading(quiet) as progress:
-            analysis = apply(chosen, analyze_files(paths, policy, progress))
-        inputs, severities = analysis.inputs, [finding.severity for finding in analysis.findings]
-        shown = [finding for finding in analysis.findings if at_least(finding.severity, min_severity)]
-        _render(replace(analysis, findings=shown), output_format, color, show_all, local)
+            for record in _objects(paths, policy, chosen, progress):
+                if isinstance(record, Finding):
+                    severities.add(record.severity)
+                    if not at_least(record.severity, min_severity):
+                        continue
+                elif isinstance(record, InputInfo):
+                    inputs.append(record)
+                kept.add(record)
+        if isinstance(kept, Document):
+            kept.write(sys.stdout)
+        else:
+            _render(kept.analysis(), color, show_all, local)
     damaged = warn_of_inputs(inputs)
     bad = fail_on != "never" and any(at_least(severity, fail_on) for severity in severities)
     raise typer.Exit(2 if damaged else int(bad))
 
 
-def _objects(paths: list[str], policy: Policy, chosen: Filter) -> Iterable[InputInfo | Connection | Finding]:
-    """What jsonl writes: a stream, unless the choice needs all findings first."""
+def _objects(
+    paths: list[str], policy: Policy, chosen: Filter, progress: Callable[[int], None] | None = None
+) -> Iterable[InputInfo | Connection | Finding]:
+    """The chosen records: a stream, unless the choice needs all findings first."""
     from ibcmtool.analysis import analyze as analyze_files
     from ibcmtool.analysis import stream
 
     if not chosen.code:
-        return apply_to_stream(chosen, stream(paths, policy))
-    analysis = apply(chosen, analyze_files(paths, policy))
+        return apply_to_stream(chosen, stream(paths, policy, progress))
+    analysis = apply(chosen, analyze_files(paths, policy, progress))
     return [*analysis.connections, *analysis.findings, *analysis.inputs]
 
 
-def _render(analysis: Analysis, output_format: Format, color: ColorChoice, show_all: bool, local: bool) -> None:
-    if output_format == "json":
-        from ibcmtool.reports import json
-
-        json.render(analysis, sys.stdout)
-        return
+def _render(analysis: Analysis, color: ColorChoice, show_all: bool, local: bool) -> None:
     from ibcmtool.reports import text
     from ibcmtool.reports.clock import Clock
 

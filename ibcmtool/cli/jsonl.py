@@ -26,21 +26,26 @@ class LineWriter:
         self._codes: Counter[str] = Counter()
 
     def write(self, objects: Iterable[InputInfo | Connection | Finding]) -> None:
-        from ibcmtool.reports.json import connection_object, finding_object, input_object
+        from ibcmtool.reports.connection_json import connection_text
+        from ibcmtool.reports.display_filter import DisplayFilters
+        from ibcmtool.reports.json import finding_object, input_object
+        from ibcmtool.reports.pieces import in_pieces
 
-        for item in objects:
-            if isinstance(item, Connection):
-                self._outcomes[item.outcome] += 1
-                self._line("connection", connection_object(item))
-            elif isinstance(item, InputInfo):
-                self.inputs.append(item)
-                self._line("input", input_object(item))
-            else:
-                self.severities[item.severity] += 1
-                if at_least(item.severity, self.min_severity):
-                    self._codes[item.code] += 1
-                    self._line("finding", finding_object(item))
-        self._line("summary", self._summary())
+        filters = DisplayFilters()
+        with in_pieces(self.out) as write:
+            for item in objects:
+                if isinstance(item, Connection):
+                    self._outcomes[item.outcome] += 1
+                    write(_line("connection", connection_text(item, filters.of(item))))
+                elif isinstance(item, InputInfo):
+                    self.inputs.append(item)
+                    write(_line("input", json.dumps(input_object(item))))
+                else:
+                    self.severities[item.severity] += 1
+                    if at_least(item.severity, self.min_severity):
+                        self._codes[item.code] += 1
+                        write(_line("finding", json.dumps(finding_object(item))))
+            write(_line("summary", json.dumps(self._summary())))
 
     def _summary(self) -> dict[str, Any]:
         return {
@@ -49,5 +54,7 @@ class LineWriter:
             "by_code": dict(sorted(self._codes.items())),
         }
 
-    def _line(self, kind: str, fields: dict[str, Any]) -> None:
-        self.out.write(json.dumps({"kind": kind, **fields}, separators=(", ", ": ")) + "\n")
+
+def _line(kind: str, text: str) -> str:
+    """An object with its kind in front."""
+    return f'{{"kind": "{kind}", {text[1:]}\n'

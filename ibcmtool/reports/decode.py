@@ -107,7 +107,7 @@ def _place(field: FieldDetail) -> str:
 
 def message_object(message: CmMessage) -> dict[str, Any]:
     """One message for JSON; the fields look as in the report of `analyze`."""
-    from ibcmtool.reports.json import fields_object
+    from ibcmtool.reports.message_json import fields_object
 
     return {
         "frame": message.frame,

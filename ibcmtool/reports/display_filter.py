@@ -15,41 +15,55 @@ from collections.abc import Iterable
 
 from ibcmtool.model import Connection
 
-_SEVERAL = -1
+_CM_CLASS = "infiniband.mad.mgmtclass == 0x07 && "
+_TID = "infiniband.mad.transactionid == "
+_FRAME = "frame.number == "
 
 
 class DisplayFilters:
-    """Makes the filters of the connections of one analysis."""
+    """Makes the filters of the connections of one analysis, which it must tell apart by then."""
 
     def __init__(self, connections: Iterable[Connection] = ()) -> None:
-        """`connections`: all that the filters have to tell apart; none where they are not known (a stream)."""
-        self._owner: dict[int, int] = {}  # TID -> connection id
+        self._owners: dict[int, int] = {}  # TID -> id of the first connection with it
+        self._shared: set[int] = set()  # TIDs of several connections
         for conn in connections:
-            for tid in _tids(conn):
-                if self._owner.setdefault(tid, conn.id) != conn.id:
-                    self._owner[tid] = _SEVERAL
+            self.register(conn)
+
+    def register(self, conn: Connection) -> None:
+        """Make a connection known, so that the filters of others exclude its frames."""
+        for tid in tids_of(conn):
+            if self._owners.setdefault(tid, conn.id) != conn.id:
+                self._shared.add(tid)
 
     def of(self, conn: Connection) -> str:
         """The filter of one connection; empty for a connection without messages."""
-        tids = _tids(conn)
-        if not tids:
+        tids = tids_of(conn)
+        return self.text(tids, frames_of(conn) if self.is_shared(tids) else ())
+
+    def is_shared(self, tids: Iterable[int]) -> bool:
+        """Whether frame numbers are needed to tell a connection with these TIDs from another."""
+        return not self._shared.isdisjoint(tids)
+
+    def text(self, tids: Iterable[int], frames: Iterable[int] = ()) -> str:
+        """The filter for these TIDs, narrowed to these frames if there are any."""
+        messages = _any([f"{_TID}0x{tid:016x}" for tid in tids])
+        if not messages:
             return ""
-        messages = "infiniband.mad.mgmtclass == 0x07 && " + _any(
-            "infiniband.mad.transactionid", map("0x{:016x}".format, tids)
-        )
-        if all(self._owner.get(tid, conn.id) == conn.id for tid in tids):
-            return messages
-        frames = {(step.message.file, step.message.frame) for step in conn.steps}
-        frames |= {(sighting.file, sighting.frame) for step in conn.steps for sighting in step.sightings}
-        return f"{messages} && " + _any(
-            "frame.number", (str(number) for number in sorted({frame for _, frame in frames}))
-        )
+        narrowed = _any([f"{_FRAME}{number}" for number in frames])
+        return f"{_CM_CLASS}{messages} && {narrowed}" if narrowed else _CM_CLASS + messages
 
 
-def _tids(conn: Connection) -> list[int]:
-    return list(dict.fromkeys(step.message.tid for step in conn.steps))
+def tids_of(conn: Connection) -> tuple[int, ...]:
+    """The TransactionIDs of a connection, in the order of its messages."""
+    return tuple({step.message.tid: None for step in conn.steps})
 
 
-def _any(name: str, values: Iterable[str]) -> str:
-    terms = [f"{name} == {value}" for value in values]
-    return terms[0] if len(terms) == 1 else f"({' || '.join(terms)})"
+def frames_of(conn: Connection) -> list[int]:
+    """The numbers of all frames that show a message of a connection."""
+    frames = {step.message.frame for step in conn.steps}
+    frames.update(sighting.frame for step in conn.steps for sighting in step.sightings)
+    return sorted(frames)
+
+
+def _any(terms: list[str]) -> str:
+    return terms[0] if len(terms) == 1 else f"({' || '.join(terms)})" if terms else ""

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from ibcmtool import words
-from ibcmtool.model import Finding, Policy
+from ibcmtool.model import Finding, Policy, Totals
 from ibcmtool.reports import style, values
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
@@ -23,6 +23,7 @@ _ABSOLUTE = 10**17  # ns; no duration is this long (3 years), every time since 1
 def lines(
     page: Page,
     findings: Sequence[Finding],
+    totals: Totals,
     *,
     policy: Policy,
     clock: Clock,
@@ -46,7 +47,9 @@ def lines(
         yield from _block(page, finding, policy, clock, several_files, advice=advice)
         yield Text()
     for code, others in folded.items():
-        yield from _folded(page, code, others)
+        # Of a code that comes very often not all are kept.
+        number = sum(count for (one, _, _), count in totals.findings.items() if one == code) - shown[code]
+        yield from _folded(page, code, others, number)
     if folded:
         yield Text()
 
@@ -150,7 +153,7 @@ def _words(key: str) -> str:
     return spaced.strip()
 
 
-def _folded(page: Page, code: str, others: Sequence[Finding]) -> Iterator[Text]:
+def _folded(page: Page, code: str, others: Sequence[Finding], number: int) -> Iterator[Text]:
     connections = sorted({finding.connection for finding in others if finding.connection is not None})
     where = ""
     if connections:
@@ -162,4 +165,4 @@ def _folded(page: Page, code: str, others: Sequence[Finding]) -> Iterator[Text]:
     head = Text.assemble(
         Text(f" {severity} ", style.SEVERITY_BADGE[severity]), " ", Text(code, style.SEVERITY[severity]), " "
     )
-    yield from page.hanging(head, page.text(f"{len(others):,} more of {others[0].name}{where}"), indent=2)
+    yield from page.hanging(head, page.text(f"{number:,} more of {others[0].name}{where}"), indent=2)

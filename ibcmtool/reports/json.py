@@ -9,39 +9,111 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, TextIO
 
-from ibcmtool import __version__, services, words
-from ibcmtool.model import Analysis, Connection, End, Finding, InputInfo, Step
+from ibcmtool import __version__, words
+from ibcmtool.model import Analysis, Connection, Finding, InputInfo, Policy, rank
 from ibcmtool.reports import values
-from ibcmtool.reports.display_filter import DisplayFilters
+from ibcmtool.reports.connection_json import connection_text
+from ibcmtool.reports.display_filter import DisplayFilters, frames_of, tids_of
+from ibcmtool.reports.pieces import in_pieces
 
 SCHEMA = "ibcmtool.analysis/1"
 
 Object = dict[str, Any]
 
+_FILTER_HERE = "\0"  # no JSON text holds it
+
+
+class Document:
+    """Takes the records of a stream and writes them as one JSON object, connections by number.
+
+    The texts of the connections wait in a temporary file, so that memory holds some hundred bytes of each.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._spool = TemporaryFile()  # noqa: SIM115 (lives as long as the document; `write` closes it)
+        self._size = 0
+        self._rows: list[_Row] = []
+        self._filters = DisplayFilters()
+        self._outcomes: Counter[str] = Counter()
+        self._findings: list[Finding] = []
+        self._inputs: list[InputInfo] = []
+
+    def add(self, record: InputInfo | Connection | Finding) -> None:
+        """One record of analysis.stream."""
+        if isinstance(record, Finding):
+            self._findings.append(record)
+        elif isinstance(record, InputInfo):
+            self._inputs.append(record)
+        else:
+            self._outcomes[record.outcome] += 1
+            self._filters.register(record)
+            # Whether its filter needs frame numbers shows only when all connections are known.
+            head, tail = connection_text(record, _FILTER_HERE).split(_FILTER_HERE)
+            frames = ",".join(map(str, frames_of(record)))
+            self._rows.append(_Row(record.id, self._size, len(head), len(tail), len(frames), tids_of(record)))
+            self._size += self._spool.write((head + tail + frames).encode("ascii"))
+
+    def write(self, out: TextIO) -> None:
+        """The whole document, one connection and one finding a line."""
+        findings = sorted(self._findings, key=rank)
+        head: Object = {
+            "schema": SCHEMA,
+            "tool": {"name": "ibcmtool", "version": __version__},
+            "policy": self._policy,
+            "inputs": [input_object(info) for info in self._inputs],
+        }
+        with in_pieces(out) as write:
+            write("{\n")
+            for key, value in head.items():
+                write(f"{json.dumps(key)}: {json.dumps(value)},\n")
+            _list(write, "connections", map(self._connection, sorted(self._rows)))
+            _list(write, "findings", (json.dumps(finding_object(finding)) for finding in findings))
+            write(f'"summary": {json.dumps(summary_object(self._outcomes, findings))}\n}}\n')
+        self._spool.close()
+
+    def _connection(self, row: _Row) -> str:
+        self._spool.seek(row.offset)
+        text = self._spool.read(row.head + row.tail + row.frames).decode("ascii")
+        frames: list[str] = []
+        if self._filters.is_shared(row.tids):
+            frames = text[row.head + row.tail :].split(",")
+        display_filter = self._filters.text(row.tids, map(int, frames))
+        return text[: row.head] + display_filter + text[row.head : row.head + row.tail]
+
+
+class _Row(NamedTuple):
+    """Where a connection's text lies in the spool: what stands before and behind its filter, and its frames."""
+
+    id: int
+    offset: int
+    head: int
+    tail: int
+    frames: int
+    tids: tuple[int, ...]
+
 
 def render(analysis: Analysis, out: TextIO) -> None:
-    """Write the whole analysis as one JSON object, one connection and one finding a line."""
-    filters = DisplayFilters(analysis.connections)
-    head: Object = {
-        "schema": SCHEMA,
-        "tool": {"name": "ibcmtool", "version": __version__},
-        "policy": analysis.policy,
-        "inputs": [input_object(info) for info in analysis.inputs],
-    }
-    out.write("{\n")
-    out.writelines(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
-    _list(out, "connections", (connection_object(conn, filters) for conn in analysis.connections))
-    _list(out, "findings", map(finding_object, analysis.findings))
-    out.write(f'"summary": {json.dumps(summary_object(analysis))}\n}}\n')
+    """Write a whole analysis as one JSON object."""
+    document = Document(analysis.policy)
+    records: Iterable[InputInfo | Connection | Finding]
+    records = (*analysis.connections, *analysis.findings, *analysis.inputs)
+    for record in records:
+        document.add(record)
+    document.write(out)
 
 
-def _list(out: TextIO, name: str, objects: Iterable[Object]) -> None:
-    out.write(f'"{name}": [')
-    out.writelines(("," if at else "") + "\n" + json.dumps(made) for at, made in enumerate(objects))
-    out.write("\n],\n")
+def _list(write: Callable[[str], None], name: str, texts: Iterable[str]) -> None:
+    write(f'"{name}": [')
+    before = "\n"
+    for text in texts:
+        write(before + text)
+        before = ",\n"
+    write("\n],\n")
 
 
 def input_object(info: InputInfo) -> Object:
@@ -54,28 +126,6 @@ def input_object(info: InputInfo) -> Object:
         "first_time": _time(info.first_time),
         "last_time": _time(info.last_time),
         "truncated": info.truncated,
-    }
-
-
-def connection_object(conn: Connection, filters: DisplayFilters | None = None) -> Object:
-    """One connection; `filters` knows the other connections, from which its display filter must tell it apart."""
-    return {
-        "id": conn.id,
-        "outcome": conn.outcome,
-        "history": conn.history,
-        "service": {
-            "id": None if conn.service_id is None else words.service_id(conn.service_id),
-            "name": services.connection_service(conn),
-        },
-        "transport": conn.transport,
-        "display_filter": (filters or DisplayFilters()).of(conn),
-        "active": _end(conn, conn.active),
-        "passive": _end(conn, conn.passive),
-        "opened": words.seconds(conn.opened),
-        "established": _time(conn.established),
-        "closed": _time(conn.closed),
-        "duration": None if conn.closed is None else words.seconds(conn.closed - conn.opened),
-        "messages": list(_messages(conn)),
     }
 
 
@@ -95,55 +145,17 @@ def finding_object(finding: Finding) -> Object:
     }
 
 
-def fields_object(fields: Any) -> Object:
-    """The fields of a message by name; None where the capture cut one off."""
-    named: Object = fields._asdict() if fields is not None else {}
-    return {name: values.plain(name, value) for name, value in named.items()}
-
-
-def summary_object(analysis: Analysis) -> Object:
+def summary_object(outcomes: Counter[str], findings: Sequence[Finding]) -> Object:
     """Counts; outcomes and codes that do not occur are left out."""
     return {
-        "connections": len(analysis.connections),
-        "by_outcome": dict(sorted(Counter(conn.outcome for conn in analysis.connections).items())),
-        "by_code": dict(sorted(Counter(finding.code for finding in analysis.findings).items())),
+        "connections": outcomes.total(),
+        "by_outcome": dict(sorted(outcomes.items())),
+        "by_code": dict(sorted(Counter(finding.code for finding in findings).items())),
     }
 
 
 def _time(ns: int | None) -> str | None:
     return None if ns is None else words.seconds(ns)
-
-
-def _end(conn: Connection, end: End) -> Object:
-    return {
-        "name": words.end_name(end),
-        "ca_guid": None if end.ca_guid is None else words.guid(end.ca_guid),
-        "gid": None if end.address.gid is None else words.gid(end.address.gid),
-        "lid": end.address.lid,
-        "qpn": None if end.qpn is None else words.qpn(end.qpn),
-        "comm_id": None if end.comm_id is None else words.comm_id(end.comm_id),
-        "state": end.state,
-        "timewait_until": _time(end.timewait.likely if end.timewait is not None else None),
-    }
-
-
-def _messages(conn: Connection) -> Iterator[Object]:
-    for step in conn.steps:
-        message = step.message
-        yield {
-            "frame": message.frame,
-            "file": message.file,
-            "time": words.seconds(message.time),
-            "type": message.type,
-            "sender": step.sender,
-            "retransmission_of": _first_frame(step),
-            "fields": fields_object(message.fields),
-        }
-
-
-def _first_frame(step: Step) -> int | None:
-    first = step.retransmission_of
-    return None if first is None else first.message.frame
 
 
 def _evidence(name: str, value: Any) -> tuple[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.text import Text
 
-from ibcmtool import services, words
-from ibcmtool.model import Connection, Finding
+from ibcmtool import words
+from ibcmtool.model import SEVERITIES, Severity, Totals
 from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
@@ -16,43 +16,54 @@ from ibcmtool.reports.page import Page
 ROWS = 8  # of services and of pairs; the others are counted together
 
 
-def lines(page: Page, connections: Sequence[Connection], findings: Sequence[Finding]) -> Iterator[Text]:
-    """Three or four small tables."""
-    total = len(connections)
-    outcomes = Counter(conn.outcome for conn in connections)
+def lines(page: Page, totals: Totals) -> Iterator[Text]:
+    """Three to five small tables."""
+    total = totals.connections
     yield from _table(
         page,
         "outcome",
         [
-            (Text(words.OUTCOMES[one], style.OUTCOME[one]), outcomes[one])
+            (Text(words.OUTCOMES[one], style.OUTCOME[one]), totals.outcomes[one])
             for one in words.OUTCOME_ORDER
-            if outcomes[one]
+            if totals.outcomes[one]
         ],
         total,
     )
-    refusals = Counter(rejects.short(conn) for conn in connections if conn.outcome == "rejected")
+    refusals = Counter({rejects.named(reason): number for reason, number in totals.reject_reasons.items()})
     if refusals:
         yield from _ranked(page, "reason of rejection", refusals, total)
-    yield from _ranked(page, "service", Counter(services.connection_service(conn) for conn in connections), total)
+    yield from _ranked(page, "service", totals.services, total)
     arrow = f" {page.glyphs.arrow} "
     pairs = Counter(
-        words.address(conn.active.address) + arrow + words.address(conn.passive.address) for conn in connections
+        {
+            words.address(active) + arrow + words.address(passive): number
+            for (active, passive), number in totals.pairs.most_common(ROWS)
+        }
     )
-    yield from _ranked(page, f"active{arrow}passive", pairs, total)
-    if findings:
-        codes = Counter((finding.code, finding.severity, finding.name) for finding in findings)
+    others = len(totals.pairs) - len(pairs), totals.pairs.total() - pairs.total()
+    yield from _ranked(page, f"active{arrow}passive", pairs, total, others)
+    if totals.findings:
         rows = [
             (Text.assemble(Text(code, style.SEVERITY[severity]), " ", page.text(name)), number)
-            for (code, severity, name), number in codes.items()
+            for (code, severity, name), number in sorted(totals.findings.items(), key=_worst_first)
         ]
         yield from _table(page, "finding", rows, None)
 
 
-def _ranked(page: Page, title: str, counts: Counter[str], total: int) -> Iterator[Text]:
+def _worst_first(counted: tuple[tuple[str, Severity, str], int]) -> tuple[int, str]:
+    (code, severity, _), _ = counted
+    return SEVERITIES.index(severity), code
+
+
+def _ranked(
+    page: Page, title: str, counts: Counter[str], total: int, left_out: tuple[int, int] = (0, 0)
+) -> Iterator[Text]:
+    """The most frequent names; `left_out` are how many names, and how many connections, stand for more."""
     rows = [(page.text(name or words.UNKNOWN), number) for name, number in counts.most_common(ROWS)]
-    others = len(counts) - len(rows)
+    others = len(counts) - len(rows) + left_out[0]
     if others:
-        rows.append((Text(f"{others:,} more", style.QUIET), counts.total() - sum(number for _, number in rows)))
+        number = counts.total() - sum(number for _, number in rows) + left_out[1]
+        rows.append((Text(f"{others:,} more", style.QUIET), number))
     yield from _table(page, title, rows, total)
 
 

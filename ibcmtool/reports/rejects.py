@@ -14,7 +14,11 @@ def reason(conn: Connection) -> int | None:
 
 def short(conn: Connection) -> str:
     """For counts and columns: "8 invalid service ID"; empty without a REJ."""
-    code = reason(conn)
+    return named(reason(conn))
+
+
+def named(code: int | None) -> str:
+    """A reason code with its name; empty for None."""
     return "" if code is None else f"{code} {telling.reject_reason(code)}"
 
 

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 from ibcmtool import words
 
-# By the end of the field's name; the first that fits counts.
-_IDENTIFIERS: tuple[tuple[str, Callable[[int], str]], ...] = (
-    ("qpn", words.qpn),
-    ("guid", words.guid),
-    ("comm_id", words.comm_id),
-    ("request_id", words.comm_id),
-    ("service_id", words.service_id),
-    ("tid", "0x{:016x}".format),
+NUMBER = "%d"
+# Formats for `%` by the end of the field's name; the first that fits counts. GUIDs are written in groups.
+_IDENTIFIERS: tuple[tuple[str, str], ...] = (
+    ("qpn", "0x%06x"),
+    ("comm_id", "0x%08x"),
+    ("request_id", "0x%08x"),
+    ("service_id", "0x%016x"),
+    ("tid", "0x%016x"),
 )
 
 
 def plain(name: str, value: Any) -> Any:
     """The value as JSON carries it: identifiers and GIDs as text, other bytes in hexadecimal, the rest as it is."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if ends_in(name, "guid"):
+            return words.guid(value)
+        written = number_format(name)
+        return value if written == NUMBER else written % value
+    if isinstance(value, bytes):
+        return words.gid(value) if len(value) == 16 and ends_in(name, "gid") else value.hex()
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(name, one) for one in value]
-    if isinstance(value, bytes):
-        return words.gid(value) if len(value) == 16 and _ends(name, "gid") else value.hex()
-    if isinstance(value, int) and not isinstance(value, bool):
-        for ending, text in _IDENTIFIERS:
-            if _ends(name, ending):
-                return text(value)
     return value
 
 
-def _ends(name: str, ending: str) -> bool:
+@functools.cache
+def number_format(name: str) -> str:
+    """How an integer of this name is written, as a format for `%`; not for GUIDs."""
+    return next((written for ending, written in _IDENTIFIERS if ends_in(name, ending)), NUMBER)
+
+
+@functools.cache
+def ends_in(name: str, ending: str) -> bool:
     """Whether the name is the ending (in singular or plural), or ends in it as a word."""
     name = name.removesuffix("s")
     return name == ending or name.endswith("_" + ending)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ibcmtool import words
-from ibcmtool.model import SEVERITIES, Analysis, Outcome, Severity
+from ibcmtool.model import SEVERITIES, Analysis, Outcome, Severity, Totals
 from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
 
@@ -24,18 +24,20 @@ _ADJECTIVE: dict[Outcome, str] = {
 _PASSIVE: frozenset[Outcome] = frozenset({"stale", "rejected", "half_open"})
 
 
-def lines(page: Page, analysis: Analysis) -> Iterator[Text]:
+def lines(page: Page, analysis: Analysis, totals: Totals) -> Iterator[Text]:
     """One sentence: how many connections ended how, and what was found."""
-    if not analysis.connections:
+    if not totals.connections:
         yield from _nothing(page, analysis)
         return
-    outcomes = Counter(conn.outcome for conn in analysis.connections)
-    severities = Counter(finding.severity for finding in analysis.findings)
+    outcomes = totals.outcomes
+    severities: Counter[Severity] = Counter()
+    for (_, severity, _), number in totals.findings.items():
+        severities[severity] += number
     troubled = severities["error"] or severities["warning"] or any(outcomes[outcome] for outcome in words.FAILURES)
     mark, name = (page.glyphs.bad, style.BAD) if troubled else (page.glyphs.good, style.GOOD)
     if troubled and not severities["error"]:
         name = style.DOUBT
-    sentence = f"{_outcomes(outcomes)}{_findings(severities, analysis)}"
+    sentence = f"{_outcomes(outcomes)}{_findings(severities, analysis, totals)}"
     yield from page.hanging(Text(f"{mark} ", name), page.text(sentence, style.HEAD))
 
 
@@ -60,15 +62,15 @@ def _adjective(outcome: Outcome) -> str:
     return _ADJECTIVE.get(outcome, outcome)
 
 
-def _findings(severities: Counter[Severity], analysis: Analysis) -> str:
+def _findings(severities: Counter[Severity], analysis: Analysis, totals: Totals) -> str:
     if not severities:
-        return ", nothing to report" if not _failed(analysis) else ""
+        return ", nothing to report" if not any(totals.outcomes[outcome] for outcome in words.FAILURES) else ""
     parts = [
         words.count(severities[severity], severity, _PLURAL[severity])
         for severity in SEVERITIES
         if severities[severity]
     ]
-    codes = sorted({finding.code for finding in analysis.findings if finding.severity != "info"})
+    codes = sorted({code for code, severity, _ in totals.findings if severity != "info"})
     named = f" ({', '.join(codes)})" if 0 < len(codes) <= 6 else ""
     depends = any(finding.policy != "both" for finding in analysis.findings)
     reading = f" under the {analysis.policy} policy" if depends else ""
@@ -76,10 +78,6 @@ def _findings(severities: Counter[Severity], analysis: Analysis) -> str:
 
 
 _PLURAL = {"error": "errors", "warning": "warnings", "info": "info"}
-
-
-def _failed(analysis: Analysis) -> bool:
-    return any(conn.outcome in words.FAILURES for conn in analysis.connections)
 
 
 def _nothing(page: Page, analysis: Analysis) -> Iterator[Text]:

@@ -35,11 +35,11 @@ def test_import_of_the_package(root: Path) -> None:
     assert modules.isdisjoint({*HEAVY, "typer", "rich"})
 
 
-def test_analysis_needs_neither_pyshark_nor_a_compressor(root: Path) -> None:
+def test_analysis_needs_neither_scapy_nor_pyshark_nor_a_compressor(root: Path) -> None:
     code = (
         "import sys\nsys.argv = ['ibcmtool', 'analyze', 'captures/linux-rxe/rping.pcap']\n"
         "from ibcmtool.cli import main\nmain()"
     )
     modules = imported(code, root)
-    assert "scapy" in modules
-    assert modules.isdisjoint({"pyshark", "numpy", "zstandard"})
+    assert "dissectors" in modules
+    assert modules.isdisjoint({"scapy", "pyshark", "numpy", "zstandard"})

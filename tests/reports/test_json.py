@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ibcmtool.cli.jsonl import LineWriter
 from ibcmtool.model import Address, Analysis
 from ibcmtool.reports import json as report
 
@@ -133,9 +134,14 @@ def test_the_summary_counts_what_occurs(records: SimpleNamespace) -> None:
 def test_the_objects_of_json_lines_are_the_same(records: SimpleNamespace) -> None:
     analysis = records.stale_S02()
     value = made(analysis)
-    assert [report.connection_object(conn) for conn in analysis.connections] == value["connections"]
-    assert [report.finding_object(finding) for finding in analysis.findings] == value["findings"]
-    assert [report.input_object(info) for info in analysis.inputs] == value["inputs"]
+    out = io.StringIO()
+    writer = LineWriter(out, "info")
+    writer.write([*analysis.connections, *analysis.findings, *analysis.inputs])
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    connections = [{"kind": "connection", **one} for one in value["connections"]]
+    findings = [{"kind": "finding", **one} for one in value["findings"]]
+    inputs = [{"kind": "input", **one} for one in value["inputs"]]
+    assert lines == [*connections, *findings, *inputs, {"kind": "summary", **value["summary"]}]
 
 
 def test_real_captures_fit_the_schema(captures: Path) -> None:

@@ -149,7 +149,7 @@ def test_data_and_second_sightings(screen: Any, records: SimpleNamespace) -> Non
     at = conn.opened + 40 * records.MS
     packet = DataPacket(0, 4, at, conn.active.address, conn.passive.address, 0x12)
     conn.first_data["active"] = conn.last_data["active"] = packet
-    conn.steps[2].sightings.append(Sighting(1, 3, conn.steps[2].message.time))
+    conn.steps[2].sightings = (Sighting(1, 3, conn.steps[2].message.time),)
     analysis = records.analysis(conn)
     analysis.inputs.append(records.analysis(path="other.pcap").inputs[0])
     lines = rungs(drawn(screen, analysis, 110))

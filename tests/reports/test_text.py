@@ -142,7 +142,7 @@ def test_many_are_summarised_with_the_problems_first(screen: Any, records: Simpl
     rows = [line for line in lines if re.match(r" *\d+  10\.", line)]
     assert len(rows) == text.CAP
     assert all("timed out" in row for row in rows)
-    assert "20 more like these and 440 connections without a problem not shown: --all lists every one" in words
+    assert "40 of 500 connections shown, problems first: --all lists every one" in words
     assert sum("warning  H18" in line for line in lines) == 3 + 1  # three in full, the others in one line
     assert "57 more of req-exhausted, connections 444-500" in words
     assert len(lines) < 100

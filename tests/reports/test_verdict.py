@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ibcmtool.digest import totals_of
 from ibcmtool.model import Outcome
 from ibcmtool.reports import verdict
 from ibcmtool.reports.page import Page
@@ -12,7 +13,8 @@ from ibcmtool.reports.page import Page
 
 def sentence(screen: Any, records: SimpleNamespace, *outcomes: Outcome, findings: Any = ()) -> str:
     connections = [records.Life(at).ended(outcome) for at, outcome in enumerate(outcomes, 1)]
-    lines = verdict.lines(Page(screen(None).console), records.analysis(*connections, findings=findings))
+    analysis = records.analysis(*connections, findings=findings)
+    lines = verdict.lines(Page(screen(None).console), analysis, totals_of(analysis))
     return "\n".join(line.plain for line in lines)
 
 

@@ -1,0 +1,185 @@
+"""The text of connections and messages is what `json` makes of the plain objects that stand here."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.recognition import CM_ATTRIBUTES
+from ibcmtool import services, words
+from ibcmtool.decode import RawData
+from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, Step, Timewait, Transport
+from ibcmtool.readers import layer_size, read_cut, reader
+from ibcmtool.reports.connection_json import connection_text
+from ibcmtool.reports.display_filter import DisplayFilters
+from ibcmtool.reports.message_json import fields_object, messages_text
+
+TYPES = tuple(CM_ATTRIBUTES.values())
+TIMES = st.integers(-(1 << 40), 1 << 62)
+
+
+def time(ns: int | None) -> str | None:
+    return None if ns is None else words.seconds(ns)
+
+
+def message_object(step: Step) -> dict[str, Any]:
+    message, first = step.message, step.retransmission_of
+    return {
+        "frame": message.frame,
+        "file": message.file,
+        "time": time(message.time),
+        "type": message.type,
+        "sender": step.sender,
+        "retransmission_of": None if first is None else first.message.frame,
+        "fields": fields_object(message.fields),
+    }
+
+
+def end_object(end: End) -> dict[str, Any]:
+    return {
+        "name": words.end_name(end),
+        "ca_guid": None if end.ca_guid is None else words.guid(end.ca_guid),
+        "gid": None if end.address.gid is None else words.gid(end.address.gid),
+        "lid": end.address.lid,
+        "qpn": None if end.qpn is None else words.qpn(end.qpn),
+        "comm_id": None if end.comm_id is None else words.comm_id(end.comm_id),
+        "state": end.state,
+        "timewait_until": time(end.timewait.likely if end.timewait is not None else None),
+    }
+
+
+def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, Any]:
+    return {
+        "id": conn.id,
+        "outcome": conn.outcome,
+        "history": conn.history,
+        "service": {
+            "id": None if conn.service_id is None else words.service_id(conn.service_id),
+            "name": services.connection_service(conn),
+        },
+        "transport": conn.transport,
+        "display_filter": filters.of(conn),
+        "active": end_object(conn.active),
+        "passive": end_object(conn.passive),
+        "opened": time(conn.opened),
+        "established": time(conn.established),
+        "closed": time(conn.closed),
+        "duration": None if conn.closed is None else time(conn.closed - conn.opened),
+        "messages": [message_object(step) for step in conn.steps],
+    }
+
+
+def layer(message_type: str) -> str:
+    return message_type if message_type == "ClassPortInfo" else f"CM_{message_type}"
+
+
+def read(message_type: str, data: bytes) -> Any:
+    """The fields of a message whose data is `data` from its start on, and zeros behind."""
+    return reader(layer(message_type))(data.ljust(layer_size(layer(message_type)), b"\0"), 0)
+
+
+def message(message_type: str, fields: Any, frame: int = 1, at: int = 0, file: int = 0) -> CmMessage:
+    port = Address(None, 1)
+    return CmMessage(file, frame, at, message_type, port, port, "RoCE v2", 0, 7, fields, b"", True)
+
+
+def step(sent: CmMessage, sender: Any = "active", first: Step | None = None) -> Step:
+    return Step(sent, sender, "accepted", first, "IDLE", "IDLE")
+
+
+def check(*steps: Step) -> None:
+    assert messages_text(steps) == ", ".join(json.dumps(message_object(one)) for one in steps)
+
+
+@pytest.mark.parametrize("message_type", TYPES)
+@given(data=st.data())
+def test_messages_of_random_fields(message_type: str, data: Any) -> None:
+    """The second message shares some fields with the first, so that what is remembered of one serves the other."""
+    size = layer_size(layer(message_type))
+    one, other = (read(message_type, data.draw(st.binary(max_size=size))) for _ in range(2))
+    taken = data.draw(st.integers(0, (1 << len(one)) - 1))
+    mixed = one._make(pair[taken >> place & 1] for place, pair in enumerate(zip(one, other, strict=True)))
+    first = step(message(message_type, one, data.draw(st.integers(1, 1 << 40)), data.draw(TIMES)))
+    again = step(
+        message(message_type, mixed, 2, data.draw(TIMES), data.draw(st.integers(0, 3))),
+        data.draw(st.sampled_from(["active", "passive", "unknown"])),
+        data.draw(st.sampled_from([None, first])),
+    )
+    check(first, again, first)
+
+
+@pytest.mark.parametrize("message_type", TYPES)
+def test_each_field_alone(message_type: str) -> None:
+    """Every value that differs, on its own, from a message that is already remembered."""
+    zeros = read(message_type, b"")
+    ones = read(message_type, b"\xff" * layer_size(layer(message_type)))
+    check(step(message(message_type, zeros)))
+    for name in zeros._fields:
+        check(step(message(message_type, zeros._replace(**{name: getattr(ones, name)}))))
+        check(step(message(message_type, zeros._replace(**{name: None}))))
+
+
+@pytest.mark.parametrize("message_type", TYPES)
+def test_cut_messages(message_type: str) -> None:
+    whole = bytes(range(1, layer_size(layer(message_type)) + 1))
+    for size in range(len(whole) + 1):
+        check(step(message(message_type, read_cut(layer(message_type), whole[:size]))))
+
+
+def test_a_message_of_an_unknown_attribute() -> None:
+    for number, data in ((0x0020, b"\1\2"), (0x0021, b"\1\2"), (0x0020, b""), (0x0020, bytes(232))):
+        check(step(message(f"attribute 0x{number:04x}", RawData(data))))
+
+
+ENDS = st.builds(
+    End,
+    role=st.just("active"),
+    address=st.builds(
+        Address,
+        gid=st.none() | st.binary(min_size=16, max_size=16) | st.just(bytes(10) + b"\xff\xff\x0a\x4d\x00\x01"),
+        lid=st.none() | st.integers(0, 0xFFFF),
+    ),
+    state=st.sampled_from(get_args(State)),
+    ca_guid=st.none() | st.integers(0, (1 << 64) - 1),
+    qpn=st.none() | st.integers(0, (1 << 24) - 1),
+    comm_id=st.none() | st.integers(0, (1 << 32) - 1),
+    name=st.sampled_from(["", "10.77.0.2:41234", "[fe80::1]:4420"]) | st.text(max_size=8),
+    timewait=st.none() | st.builds(Timewait, TIMES, TIMES, TIMES, TIMES, st.booleans()),
+)
+CONNECTIONS = st.builds(
+    Connection,
+    id=st.integers(1, 1 << 40),
+    active=ENDS,
+    passive=ENDS,
+    transport=st.sampled_from(get_args(Transport)),
+    opened=TIMES,
+    service_id=st.none() | st.sampled_from([0x1061144, 0x1111C06]) | st.integers(0, (1 << 64) - 1),
+    established=st.none() | TIMES,
+    closed=st.none() | TIMES,
+    outcome=st.sampled_from(get_args(Outcome)),
+    history=st.sampled_from(["", "QpUDe", "Q^Q^Q"]) | st.text(max_size=6),
+)
+
+
+@given(conn=CONNECTIONS, count=st.integers(0, 2))
+def test_random_connections(conn: Connection, count: int) -> None:
+    conn.steps = [step(message("RTU", read("RTU", b"\1\2\3"), frame)) for frame in range(count)]
+    filters = DisplayFilters([conn])
+    assert connection_text(conn, filters.of(conn)) == json.dumps(connection_object(conn, filters))
+
+
+def test_every_scene(scene: Any) -> None:
+    filters = DisplayFilters(scene.connections)
+    for conn in scene.connections:
+        assert connection_text(conn, filters.of(conn)) == json.dumps(connection_object(conn, filters))
+
+
+def test_names_that_json_must_escape(records: SimpleNamespace) -> None:
+    conn = records.clean_close().connections[0]
+    conn.active.name = 'a "host"\\\u00e9'
+    assert json.loads(connection_text(conn, ""))["active"]["name"] == conn.active.name
