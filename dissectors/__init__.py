@@ -36,8 +36,9 @@ _NAMES = {
         additional_path_info additional_reject_info additional_sidr_info
     """,
     "private_data": """
-        PROTOCOLS RDMA_IP_CM RDMA_IP_CM_SERVICE RPCRDMA_CM SRP_LOGIN_REJ SRP_LOGIN_REQ SRP_LOGIN_REQ_RDMA SRP_LOGIN_RSP
-        ConsumerData IPoIB_CM NVMe_REJ NVMe_REP NVMe_REQ PrivateData Protocol iSER_CM
+        ConsumerData IPoIB_CM KIB_MSG KIB_MSG_BE KIB_REJ KIB_REJ_BE LIBFABRIC_XRC NVMe_REJ NVMe_REP NVMe_REQ PROTOCOLS
+        PrivateData Protocol RDMA_IP_CM RDMA_IP_CM_SERVICE RDS6_CM RDS_CM RDS_REJ RDS_REJ_BE RPCRDMA_CM RSOCKETS_CM
+        RTRS_REQ RTRS_RSP SDP_HELLO SDP_HELLO_ACK SRP_LOGIN_REJ SRP_LOGIN_REQ SRP_LOGIN_REQ_RDMA SRP_LOGIN_RSP iSER_CM
     """,
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

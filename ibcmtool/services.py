@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _IP_CM = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
 _IP_CM_HEADER = struct.Struct("!BBH16s16s")
+_CONSUMER_REJECT = 28
 _IPV4_PADDING = bytes(12)
 _PORT_SPACES = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
 _TCP_SERVICES = {
@@ -37,10 +38,10 @@ _IPOIB_CM_BASES = (0x0100000000000000, 0x1000000000000000)
 def name(service_id: int) -> str:
     """The service that an id stands for, e.g. "NVMe/RDMA 4420", "RDMA UDP 7174" or "IPoIB-CM UD QPN 0x000048"."""
     if service_id >> 24 == _IP_CM:
-        protocol, port = service_id >> 16 & 0xFF, service_id & 0xFFFF
-        if protocol == 0x06 and port in _TCP_SERVICES:
+        port = service_id & 0xFFFF
+        if service_id >> 16 & 0xFF == 0x06 and port in _TCP_SERVICES:
             return f"{_TCP_SERVICES[port]} {port}"
-        return f"RDMA {_PORT_SPACES.get(protocol, f'IP protocol {protocol}')} {port}"
+        return _port_name(service_id)
     if service_id >> 16 == 0x0001:
         return f"SDP {service_id & 0xFFFF}"
     if service_id >> 16 == 0x0002:
@@ -51,8 +52,16 @@ def name(service_id: int) -> str:
     return f"{owner}0x{service_id:016x}"
 
 
+def _port_name(service_id: int) -> str:
+    """ "RDMA TCP 7174": an RDMA IP CM service without the name that goes with its port."""
+    protocol = service_id >> 16 & 0xFF
+    return f"RDMA {_PORT_SPACES.get(protocol, f'IP protocol {protocol}')} {service_id & 0xFFFF}"
+
+
 def connection_service(connection: Connection) -> str:
     """The service of a connection: its service id in words, made more precise by the private data of its REQ."""
+    if connection.service:
+        return connection.service
     service_id = connection.service_id
     return "unknown" if service_id is None else _service(service_id, _request_data(connection))
 
@@ -65,6 +74,8 @@ def _service(service_id: int, data: bytes) -> str:
     from dissectors import private_data as formats
 
     protocol = formats.recognise(service_id, data)
+    if protocol is formats.RDMA_IP_CM_SERVICE and formats.recognise(service_id, b"") is not protocol:
+        return _port_name(service_id)  # the data are not those of the protocol that the port stands for
     if protocol is None or protocol is formats.RDMA_IP_CM_SERVICE or by_id.startswith(protocol.name):
         return by_id
     if service_id >> 24 == _IP_CM:
@@ -78,19 +89,26 @@ def private_data(connection: Connection, message: CmMessage) -> list[tuple[str, 
     None where nothing is known: other messages than REQ, REP and REJ, a connection whose REQ was not captured or names
     no protocol that we know, private data that does not have the protocol's form. REP and REJ carry no service id: they
     are read as what the REQ of their connection was.
+
+    A consumer's reject is told as ("", "Lustre: connection race lost ..."). A REJ with any other reason than 28 is the
+    CM's own: its private data say nothing, so that REJ 10 (stale connection) cannot be taken for a consumer's "stale".
     """
     service_id = connection.service_id
     if service_id is None or message.type not in ("REQ", "REP", "REJ"):
         return None
+    if message.type == "REJ" and message.fields.reason != _CONSUMER_REJECT:
+        return None
     from dissectors import private_data as formats
 
     words: list[tuple[str, str]] = []
-    if message.type == "REJ" and service_id >> 24 == _IP_CM and message.fields.reason == 28:
+    if message.type == "REJ" and service_id >> 24 == _IP_CM:
         length = message.fields.reject_info_length or 0
         words += formats.ip_cm_reject_words((message.fields.additional_reject_info or b"")[:length])
     protocol = formats.recognise(service_id, _request_data(connection))
     if protocol is not None:
-        words += formats.words(protocol, message.type, message.fields.private_data or b"")
+        for label, value in formats.words(protocol, message.type, message.fields.private_data or b""):
+            refusal = message.type == "REJ" and label == "reason"  # its words are this protocol's, not the CM's
+            words.append(("", f"{protocol.short_name}: {value}") if refusal else (label, value))
     return words or None
 
 

@@ -11,19 +11,38 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scapy.packet import Packet
+from scapy.packet import Packet, Raw
 from scapy.utils import rdpcap
 
 import dissectors.cm
 import dissectors.encapsulation
 import dissectors.mad
-from dissectors.private_data import PROTOCOLS, RDMA_IP_CM, RPCRDMA_CM, SRP_LOGIN_REQ, NVMe_REJ, NVMe_REQ, recognise
+from dissectors.private_data import (
+    KIB_MSG,
+    KIB_REJ,
+    KIB_REJ_BE,
+    PROTOCOLS,
+    RDMA_IP_CM,
+    RDS_CM,
+    RDS_REJ,
+    RPCRDMA_CM,
+    RSOCKETS_CM,
+    RTRS_REQ,
+    RTRS_RSP,
+    SRP_LOGIN_REQ,
+    NVMe_REJ,
+    NVMe_REQ,
+    recognise,
+)
 from ibcmtool import services
 
 ROOT = Path(__file__).resolve().parents[1]
 TCP_PORTS = 0x0000000001060000
 NVME = TCP_PORTS + 4420
 HEADER = RDMA_IP_CM(source_port=41234, source="10.77.0.2", destination="10.77.0.1")
+
+RSOCKETS = RSOCKETS_CM(target_address=0x7F12A4001000, data_address=0x7F12A4020000)
+STALE_OF_LUSTRE = "Lustre: stale peer incarnation (Lustre's own, not IB stale connection)"
 
 
 def private_data(layers: Packet, size: int = 92) -> bytes:
@@ -45,7 +64,7 @@ def message(kind: str, fields: Any) -> SimpleNamespace:
 
 
 def connection(req: Any) -> SimpleNamespace:
-    return SimpleNamespace(service_id=req.service_id, request=req)
+    return SimpleNamespace(service_id=req.service_id, request=req, service="")
 
 
 def request(service_id: int, data: bytes | None) -> SimpleNamespace:
@@ -96,7 +115,7 @@ def test_names_agree_with_the_formats():
     """A port that makes the formats recognise a protocol carries that protocol's name."""
     by_port = {port: recognise(TCP_PORTS + port, b"") for port in range(1 << 16)}
     known = {port: protocol.name for port, protocol in by_port.items() if protocol is not PROTOCOLS[-1]}
-    assert {4420, 3260, 20049} <= known.keys()
+    assert known.keys() == {987, 1234, 3260, 4420, 16385, 18634, 20049}
     assert {port: services.name(TCP_PORTS + port) for port in known} == {
         port: f"{name} {port}" for port, name in known.items()
     }
@@ -114,22 +133,39 @@ def test_names_agree_with_the_formats():
         (0x0002C903000E0B72, bytes(92), "IBTA assigned 0x0002c903000e0b72"),
         (0x1000000000000048, bytes(92), "IPoIB-CM UD QPN 0x000048"),
         (0x0000000001111C06, private_data(HEADER), "RDMA UDP 7174"),
+        (TCP_PORTS + 987, private_data(HEADER), "Lustre o2iblnd 987"),
+        (TCP_PORTS + 987, private_data(HEADER / KIB_MSG()), "Lustre o2iblnd 987"),
+        (TCP_PORTS + 988, private_data(HEADER / KIB_MSG()), "Lustre o2iblnd (RDMA CM port 988)"),
+        (TCP_PORTS + 1234, private_data(HEADER / RTRS_REQ()), "RTRS 1234"),
+        (TCP_PORTS + 18634, private_data(HEADER / RDS_CM()), "RDS 18634"),
+        (TCP_PORTS + 7471, private_data(HEADER / RSOCKETS), "rsockets (RDMA CM port 7471)"),
+        (TCP_PORTS + 445, private_data(HEADER / Raw(b"\1\2\3\4\5\6\7\x08")), "SMB Direct 445"),
     ],
 )
 def test_service_of_a_connection(service_id, data, name):
     assert services.connection_service(connection(request(service_id, data))) == name
 
 
+@pytest.mark.parametrize("port", [987, 1234])
+def test_a_port_is_no_proof_where_the_private_data_are_others(port):
+    data = private_data(HEADER / Raw(b"my own protocol"))
+    assert services.connection_service(connection(request(TCP_PORTS + port, data))) == f"RDMA TCP {port}"
+    nvme = private_data(HEADER / NVMe_REQ())
+    assert (
+        services.connection_service(connection(request(TCP_PORTS + port, nvme))) == f"NVMe/RDMA (RDMA CM port {port})"
+    )
+
+
 def test_service_of_a_connection_whose_req_is_missing():
-    assert services.connection_service(SimpleNamespace(service_id=None, request=None)) == "unknown"
-    assert services.connection_service(SimpleNamespace(service_id=NVME, request=None)) == "NVMe/RDMA 4420"
+    assert services.connection_service(SimpleNamespace(service_id=None, request=None, service="")) == "unknown"
+    assert services.connection_service(SimpleNamespace(service_id=NVME, request=None, service="")) == "NVMe/RDMA 4420"
 
 
 def test_recorded_srp_login():
     req, rej = (recorded("linux-rxe/srp_login_rejected.pcap", frame) for frame in (1, 2))
     login = connection(req.fields)
     assert services.connection_service(login) == "SRP (RDMA CM port 5555)"
-    assert services.private_data(login, rej) == [("reason", "RDMA channel limit reached for this initiator")]
+    assert services.private_data(login, rej) == [("", "SRP: RDMA channel limit reached for this initiator")]
     assert services.private_data(login, req)[0] == ("initiator port id", "0x0000000000000000505400fffeaa0002")
 
 
@@ -150,8 +186,44 @@ def test_recorded_refusal_without_private_data():
 
 def test_nvme_reject():
     queue = connection(request(NVME, private_data(HEADER / NVMe_REQ(qid=9))))
-    assert services.private_data(queue, reject(private_data(NVMe_REJ(status=3), 148))) == [("reason", "invalid QID")]
+    assert services.private_data(queue, reject(private_data(NVMe_REJ(status=3), 148))) == [
+        ("", "NVMe: invalid queue id (QID)")
+    ]
     assert services.private_data(queue, reject(bytes(148))) is None
+
+
+@pytest.mark.parametrize(
+    ("port", "req", "rej", "words"),
+    [
+        (987, KIB_MSG(), KIB_REJ(reason=1), "Lustre: connection race lost (normal: both sides connected at once)"),
+        (987, KIB_MSG(), KIB_REJ_BE(reason=5), STALE_OF_LUSTRE),
+        (18634, RDS_CM(), RDS_REJ(reason=-12 & 0xFFFFFFFF), "RDS: ENOMEM (cannot allocate memory)"),
+        (1234, RTRS_REQ(), RTRS_RSP(errno=-104 & 0xFFFF), "RTRS: ECONNRESET (connection reset by peer)"),
+    ],
+)
+def test_consumer_rejects_are_told_in_the_words_of_the_protocol(port, req, rej, words):
+    refused = connection(request(TCP_PORTS + port, private_data(HEADER / req)))
+    assert services.private_data(refused, reject(private_data(rej, 148))) == [("", words)]
+
+
+@pytest.mark.parametrize("reason", [8, 10, 27, None])
+def test_private_data_of_the_cms_own_rejects_say_nothing(reason):
+    """REJ 10, stale connection, is the CM's; whatever follows it is not Lustre's "stale"."""
+    peer = connection(request(TCP_PORTS + 987, private_data(HEADER / KIB_MSG())))
+    data = private_data(KIB_REJ(reason=5), 148)
+    assert services.private_data(peer, reject(data)) == [("", STALE_OF_LUSTRE)]
+    assert services.private_data(peer, reject(data, reason=reason)) is None
+
+
+def test_reject_that_says_more_than_its_reason():
+    peer = connection(request(TCP_PORTS + 987, private_data(HEADER / KIB_MSG())))
+    rej = KIB_REJ(reason=7, queue_depth=8, max_fragments=256)
+    assert services.private_data(peer, reject(private_data(rej, 148))) == [
+        ("", "Lustre: message queue size mismatch"),
+        ("queue depth", "8"),
+        ("max fragments", "256"),
+        ("max message size", "4096"),
+    ]
 
 
 def test_reject_by_the_rdma_ip_cm_service():
@@ -169,7 +241,7 @@ def test_private_data_of_what_is_not_known():
     rtu = message("RTU", SimpleNamespace(private_data=bytes(224)))
     assert services.private_data(queue, rtu) is None
     assert services.private_data(queue, message("REP", SimpleNamespace(private_data=None))) is None
-    assert services.private_data(SimpleNamespace(service_id=None, request=None), reject(bytes(148))) is None
+    assert services.private_data(SimpleNamespace(service_id=None, request=None, service=""), reject(bytes(148))) is None
 
 
 def test_rej_whose_fields_were_cut_off():

@@ -6,7 +6,7 @@ Each direction has its own connection, so that two hosts that talk to each other
 from __future__ import annotations
 
 from ..fields import HexField, NumberField, check_layout
-from .protocol import PrivateData, Protocol
+from .protocol import PrivateData, Protocol, is_zero
 
 # RFC 4755 puts the UD QPN under the IETF's byte 0x01; Linux uses 0x10, one hex digit off.
 BASES = (0x0100000000000000, 0x1000000000000000)
@@ -22,9 +22,13 @@ class IPoIB_CM(PrivateData):
         NumberField("receive_mtu", 65524, 32),
     ]
 
+    @classmethod
+    def fits(cls, data: bytes) -> bool:
+        """A receive MTU of 0 is none: such a message carries no private data."""
+        return bool(data) and (len(data) < 8 or not is_zero(data[4:8]))
+
     def words(self) -> list[tuple[str, str]]:
-        named = {"ud qpn": "UD QPN", "receive mtu": "receive MTU"}
-        return [(named[name], value) for name, value in self.field_words("ud_qpn", "receive_mtu")]
+        return self.field_words("ud_qpn", "receive_mtu")
 
 
 check_layout(IPoIB_CM, 8)
@@ -33,5 +37,5 @@ PROTOCOL = Protocol(
     "IPoIB-CM",
     over_ip_cm=False,
     recognises=lambda service_id, data: service_id & ~0xFFFFFF in BASES,
-    layers={"REQ": IPoIB_CM, "REP": IPoIB_CM},
+    layers={"REQ": (IPoIB_CM,), "REP": (IPoIB_CM,)},
 )

@@ -34,5 +34,5 @@ PROTOCOL = Protocol(
     "iSER",
     over_ip_cm=True,
     recognises=lambda service_id, data: tcp_port(service_id) == PORT,
-    layers={"REQ": iSER_CM, "REP": iSER_CM},
+    layers={"REQ": (iSER_CM,), "REP": (iSER_CM,)},
 )

@@ -53,5 +53,5 @@ PROTOCOL = Protocol(
     recognises=lambda service_id, data: (
         tcp_port(service_id) == PORT or (tcp_port(service_id) is not None and RPCRDMA_CM.fits(data))
     ),
-    layers={"REQ": RPCRDMA_CM, "REP": RPCRDMA_CM},
+    layers={"REQ": (RPCRDMA_CM,), "REP": (RPCRDMA_CM,)},
 )

@@ -12,14 +12,14 @@ PORT = 4420
 
 STATUS = {
     1: "invalid private data length",
-    2: "invalid RECFMT",
-    3: "invalid QID",
-    4: "invalid HSQSIZE",
-    5: "invalid HRQSIZE",
+    2: "invalid record format (RECFMT)",
+    3: "invalid queue id (QID)",
+    4: "invalid host send queue size (HSQSIZE)",
+    5: "invalid host receive queue size (HRQSIZE)",
     6: "no resources",
-    7: "invalid IRD",
-    8: "invalid ORD",
-    9: "invalid CNTLID",
+    7: "invalid inbound read depth (IRD)",
+    8: "invalid outbound read depth (ORD)",
+    9: "invalid controller id (CNTLID)",
 }
 
 
@@ -84,5 +84,5 @@ PROTOCOL = Protocol(
     "NVMe/RDMA",
     over_ip_cm=True,
     recognises=_recognises,
-    layers={"REQ": NVMe_REQ, "REP": NVMe_REP, "REJ": NVMe_REJ},
+    layers={"REQ": (NVMe_REQ,), "REP": (NVMe_REP,), "REJ": (NVMe_REJ,)},
 )

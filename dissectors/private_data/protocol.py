@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _IP_CM_TCP = 0x0000000001060000
+_ACRONYMS = frozenset(("io", "mtu", "nid", "qpn", "srqn", "ud"))
 
 
 class _DataField(StrField):
@@ -43,7 +45,7 @@ class PrivateData(WireLayer):
 
     def field_words(self, *names: str) -> list[tuple[str, str]]:
         """The named fields as show() writes them, with spaces for the underscores; without those that were cut off."""
-        return [(name.replace("_", " "), self.repr_of(name)) for name in names if getattr(self, name) is not None]
+        return [(_label(name), self.repr_of(name)) for name in names if getattr(self, name) is not None]
 
     def repr_of(self, name: str) -> str:
         field, value = self.getfield_and_val(name)
@@ -53,6 +55,10 @@ class PrivateData(WireLayer):
         return ConsumerData
 
 
+def _label(name: str) -> str:
+    return " ".join(part.upper() if part in _ACRONYMS else part for part in name.split("_"))
+
+
 @dataclass(frozen=True)
 class Protocol:
     """An upper protocol that sends private data with its REQ, REP or REJ."""
@@ -60,7 +66,12 @@ class Protocol:
     name: str
     over_ip_cm: bool  # its REQ begins with the RDMA IP CM header (if one is there: AF_IB addresses have none)
     recognises: Callable[[int, bytes], bool]  # by the REQ's service id and private data after the RDMA IP CM header
-    layers: Mapping[str, type[PrivateData]]  # by message type: REQ, REP, REJ
+    layers: Mapping[str, tuple[type[PrivateData], ...]]  # by message type (REQ, REP, REJ): the first that fits
+
+    @property
+    def short_name(self) -> str:
+        """The first word of the name: "NVMe" of NVMe/RDMA, "Lustre" of Lustre o2iblnd."""
+        return re.split("[ /]", self.name)[0]
 
 
 def tcp_port(service_id: int) -> int | None:

@@ -157,17 +157,17 @@ check_layout(SRP_LOGIN_REQ_RDMA, 56)
 check_layout(SRP_LOGIN_RSP, 52)
 check_layout(SRP_LOGIN_REJ, 32)
 
-_ANSWERS = {"REP": SRP_LOGIN_RSP, "REJ": SRP_LOGIN_REJ}
+_ANSWERS = {"REP": (SRP_LOGIN_RSP,), "REJ": (SRP_LOGIN_REJ,)}
 
 PROTOCOL = Protocol(
     "SRP",
     over_ip_cm=False,
     recognises=lambda service_id, data: service_id >> 24 != 1 and SRP_LOGIN_REQ.fits(data),
-    layers={"REQ": SRP_LOGIN_REQ, **_ANSWERS},
+    layers={"REQ": (SRP_LOGIN_REQ,), **_ANSWERS},
 )
 RDMA_CM_PROTOCOL = Protocol(
     "SRP",
     over_ip_cm=True,
     recognises=lambda service_id, data: tcp_port(service_id) is not None and SRP_LOGIN_REQ_RDMA.fits(data),
-    layers={"REQ": SRP_LOGIN_REQ_RDMA, **_ANSWERS},
+    layers={"REQ": (SRP_LOGIN_REQ_RDMA,), **_ANSWERS},
 )

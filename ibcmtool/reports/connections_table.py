@@ -143,7 +143,7 @@ def _opened(page: Page, connections: Sequence[Connection], _found: object, clock
 
 
 def _set_up(page: Page, connections: Sequence[Connection], *_: object) -> Column:
-    cells = [[_span(conn.opened, None if conn.request is None else conn.established)] for conn in connections]
+    cells = [[_span(conn.opened, None if conn.outcome == "partial" else conn.established)] for conn in connections]
     return Column("set-up", "right", cells=cells)
 
 

@@ -12,10 +12,24 @@ from scapy.packet import Padding
 
 from dissectors.fields import kept, layer_size, layout
 from dissectors.private_data import (
+    KIB_MSG,
+    KIB_MSG_BE,
+    KIB_REJ,
+    KIB_REJ_BE,
+    LIBFABRIC_XRC,
     PROTOCOLS,
     RDMA_IP_CM,
     RDMA_IP_CM_SERVICE,
+    RDS6_CM,
+    RDS_CM,
+    RDS_REJ,
+    RDS_REJ_BE,
     RPCRDMA_CM,
+    RSOCKETS_CM,
+    RTRS_REQ,
+    RTRS_RSP,
+    SDP_HELLO,
+    SDP_HELLO_ACK,
     SRP_LOGIN_REJ,
     SRP_LOGIN_REQ,
     SRP_LOGIN_REQ_RDMA,
@@ -43,10 +57,28 @@ LAYERS = [
     iSER_CM,
     RPCRDMA_CM,
     IPoIB_CM,
+    SDP_HELLO,
+    SDP_HELLO_ACK,
+    KIB_MSG,
+    KIB_MSG_BE,
+    KIB_REJ,
+    KIB_REJ_BE,
+    RDS_CM,
+    RDS6_CM,
+    RDS_REJ,
+    RDS_REJ_BE,
+    RTRS_REQ,
+    RTRS_RSP,
+    RSOCKETS_CM,
+    LIBFABRIC_XRC,
 ]
 NVME, ISER, NFS, RDMA_TCP_5555 = 0x0000000001061144, 0x0000000001060CBC, 0x0000000001064E51, 0x00000000010615B3
+SDP_5001, LUSTRE, RTRS = 0x0000000000011389, 0x00000000010603DB, 0x00000000010604D2
+RDS_IPV4, RDS_IPV6 = 0x00000000010648CA, 0x0000000001064001
 TARGET_GUID = 0x0002C903000E0B72  # as SRP targets use it for a service id
 HEADER = RDMA_IP_CM(source_port=41234, source="10.77.0.2", destination="10.77.0.1")
+HEADER6 = RDMA_IP_CM(source_port=41234, source="fd77::2", destination="fd77::1")
+RSOCKETS = RSOCKETS_CM(target_address=0x7F12A4001000, data_address=0x7F12A4020000)
 LOGIN_IDS = {"iu_length": 8260, "initiator_port_id": 0x505400FFFEAA0002, "target_port_id": 0x505400FFFEAA0001}
 
 every_layer = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.__name__)
@@ -57,7 +89,8 @@ def wire(layers, size=92) -> bytes:
 
 
 def test_every_registered_layer_is_tested():
-    assert {layer for protocol in PROTOCOLS for layer in protocol.layers.values()} <= set(LAYERS)
+    registered = {layer for protocol in PROTOCOLS for layers in protocol.layers.values() for layer in layers}
+    assert registered == set(LAYERS) - {RDMA_IP_CM}
 
 
 @every_layer
@@ -69,16 +102,17 @@ def test_fields_survive_build_and_dissection(layer, data):
             values[slot.name] = data.draw(st.binary(min_size=slot.width // 8, max_size=slot.width // 8))
         elif slot.kind != "gid":
             values[slot.name] = data.draw(st.integers(0, 2**slot.width - 1))
-    if layer is RDMA_IP_CM:
-        version = data.draw(st.sampled_from([4, 6]))
-        addresses = st.ip_addresses(v=version).map(str)
-        values |= {"ip_version": version, "source": data.draw(addresses), "destination": data.draw(addresses)}
+    addresses = [slot.name for slot in layout(layer) if slot.kind == "gid"]
+    version = 6 if layer is RDS6_CM else data.draw(st.sampled_from([4, 6]))
+    for name in addresses:
+        values[name] = str(data.draw(st.ip_addresses(v=version)))
+    if addresses and "ip_version" in values:
+        values["ip_version"] = version
     again = layer(bytes(layer(**values)))
     found = {slot.name: getattr(again, slot.name) for slot in layout(layer)}
-    if layer is RDMA_IP_CM:  # ::1.2.3.4 and ::102:304 are the same address
-        for name in ("source", "destination"):
-            field = again.get_field(name)
-            found[name], values[name] = (field.i2m(again, text) for text in (found[name], values[name]))
+    for name in addresses:  # ::1.2.3.4 and ::102:304 are the same address
+        field = again.get_field(name)
+        found[name], values[name] = (field.i2m(again, text) for text in (found[name], values[name]))
     assert found == values
 
 
@@ -117,12 +151,33 @@ CONNECTIONS = [
     (TARGET_GUID, SRP_LOGIN_REQ(**LOGIN_IDS), SRP_LOGIN_RSP(), SRP_LOGIN_REJ()),
     (0x1000000000000048, IPoIB_CM(ud_qpn=0x49), IPoIB_CM(ud_qpn=0x48), None),
     (0x0100000000000048, IPoIB_CM(ud_qpn=0x49), IPoIB_CM(ud_qpn=0x48), None),
+    (SDP_5001, SDP_HELLO(source="10.77.0.2", destination="10.77.0.1"), SDP_HELLO_ACK(), None),
+    (LUSTRE, HEADER / KIB_MSG(), KIB_MSG(type="CONNACK"), KIB_REJ(reason=1)),
+    (LUSTRE, HEADER / KIB_MSG_BE(), KIB_MSG(type="CONNACK"), KIB_REJ_BE(reason=7)),
+    (RDS_IPV4, HEADER / RDS_CM(credit=16), RDS_CM(), RDS_REJ()),
+    (RDS_IPV4, HEADER / RDS_CM(major_version=3, minor_version_mask=2), RDS_CM(), RDS_REJ_BE()),
+    (RDS_IPV6, HEADER6 / RDS6_CM(source="fd77::2"), RDS6_CM(), RDS_REJ(reason=-95 & 0xFFFFFFFF)),
+    (RTRS, HEADER / RTRS_REQ(connections=9), RTRS_RSP(queue_depth=512), RTRS_RSP(errno=104)),
+    (RTRS, RTRS_REQ(connections=9, reconnections=1), RTRS_RSP(queue_depth=512), RTRS_RSP(errno=-16 & 0xFFFF)),
+    (RDMA_TCP_5555, HEADER / RSOCKETS, RSOCKETS, None),
+    (
+        RDMA_TCP_5555,
+        HEADER / LIBFABRIC_XRC(port=8080, srqn=0x142, connection_tag=1),
+        LIBFABRIC_XRC(target_qpn=0x19, srqn=0x143, connection_tag=1),
+        LIBFABRIC_XRC(connection_tag=1),
+    ),
 ]
+
+
+def claims(protocol, service_id, private_data) -> bool:
+    behind_header = protocol.over_ip_cm and RDMA_IP_CM.fits(private_data)
+    return protocol.recognises(service_id, private_data[36:] if behind_header else private_data)
 
 
 @pytest.mark.parametrize(("service_id", "req", "rep", "rej"), CONNECTIONS, ids=lambda x: getattr(x, "name", None))
 def test_a_connection_of_each_protocol(service_id, req, rep, rej):
     protocol = recognise(service_id, wire(req))
+    assert [known for known in PROTOCOLS[:-1] if claims(known, service_id, wire(req))] == [protocol]
     for message, built, area in (("REQ", req, 92), ("REP", rep, 196), ("REJ", rej, 148)):
         if built is None:
             assert dissect(protocol, message, bytes(area)) is None
@@ -222,8 +277,17 @@ def test_additional_reject_information(ari, expected):
 
 
 def test_unknown_reasons_are_shown_as_numbers():
+    assert KIB_REJ(reason=0x2A).words() == [("reason", "unknown(0x2a)")]
+    assert RTRS_RSP(errno=4000).words() == [("reason", "errno 4000")]
     assert NVMe_REJ(status=0x2A).words() == [("reason", "unknown(0x2a)")]
     assert SRP_LOGIN_REJ(reason=0x00010042).words() == [("reason", "unknown(0x10042)")]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+def test_a_reject_without_private_data_says_nothing(protocol):
+    """Linux zeroes what it does not fill: a REJ 8 for a connection of any protocol is no reject of its own."""
+    assert dissect(protocol, "REJ", bytes(148)) is None
+    assert words(protocol, "REJ", bytes(148)) == []
 
 
 def test_the_fallback_comes_last():
