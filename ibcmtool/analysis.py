@@ -29,22 +29,25 @@ from ibcmtool.model import (
 from ibcmtool.rules import Judge
 from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
-from ibcmtool.sources import Capture, open_capture
+from ibcmtool.sources import Attention, Capture, open_capture
 
 Progress = Callable[[int], None]
 MAD_LENGTH = 256
-PROGRESS_STEP = 4096  # frames between two calls of the progress function
 
 
 def stream(
-    paths: Sequence[str], policy: Policy = "relaxed", progress: Progress | None = None
+    paths: Sequence[str], policy: Policy = "relaxed", progress: Progress | None = None, *, thorough: bool = False
 ) -> Iterator[InputInfo | Connection | Finding]:
-    """Findings as they come, connections as they end, the inputs last. Raises SourceError for an unreadable one."""
+    """Findings as they come, connections as they end, the inputs last. Raises SourceError for an unreadable one.
+
+    `thorough` decodes every frame of the inputs instead of those that can hold a CM message; the result is the same.
+    `progress` is called with the number of the frame that was reached.
+    """
     tracker, judge = Tracker(endpoint_names), Judge(policy)
     with ExitStack() as stack:
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
         align(captures)
-        for item in _merged(captures, tracker, progress):
+        for item in _merged(captures, tracker, thorough, progress):
             events = tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item)
             for event in events:
                 yield from _tell(event, judge)
@@ -62,10 +65,12 @@ def _tell(event: Event, judge: Judge) -> Iterator[Connection | Finding]:
         yield event.connection
 
 
-def analyze(paths: Sequence[str], policy: Policy = "relaxed", progress: Progress | None = None) -> Analysis:
+def analyze(
+    paths: Sequence[str], policy: Policy = "relaxed", progress: Progress | None = None, *, thorough: bool = False
+) -> Analysis:
     """Everything that a report needs, connections by number, findings worst first. Raises SourceError."""
     analysis = Analysis(policy, [], [], [])
-    for record in stream(paths, policy, progress):
+    for record in stream(paths, policy, progress, thorough=thorough):
         if isinstance(record, Connection):
             analysis.connections.append(record)
         elif isinstance(record, Finding):
@@ -78,23 +83,24 @@ def analyze(paths: Sequence[str], policy: Policy = "relaxed", progress: Progress
 
 
 def _merged(
-    captures: Sequence[Capture], tracker: Tracker, progress: Progress | None
+    captures: Sequence[Capture], tracker: Tracker, thorough: bool, progress: Progress | None
 ) -> Iterator[CmMessage | DataPacket]:
-    streams = [_messages(capture, tracker, progress) for capture in captures]
+    streams = [_messages(capture, tracker, thorough, progress) for capture in captures]
     return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time"))
 
 
-def _messages(capture: Capture, tracker: Tracker, progress: Progress | None) -> Iterator[CmMessage | DataPacket]:
+def _messages(
+    capture: Capture, tracker: Tracker, thorough: bool, progress: Progress | None
+) -> Iterator[CmMessage | DataPacket]:
     """What is worth feeding in one capture."""
-    decode, watched, info = Decoder(), tracker.watched, capture.info
-    for frame in capture:
-        message = decode(frame, watched)
-        if message is not None:
-            if isinstance(message, CmMessage):
-                info.cm_messages += 1
-                info.cut_messages += len(message.mad) < MAD_LENGTH
-            if info.clock_offset:
-                message = message._replace(time=message.time - info.clock_offset)
-            yield message
-        if progress is not None and frame.number % PROGRESS_STEP == 0:
-            progress(frame.number)
+    decode, info = Decoder(), capture.info
+    attention = Attention(tracker.watched, everything=thorough, progress=progress)
+    for frame in capture.scan(attention):
+        message = decode(frame, attention.watched if frame.number <= attention.until else ())
+        if message is None:
+            continue
+        if isinstance(message, CmMessage):
+            attention.heard(frame.number)
+            info.cm_messages += 1
+            info.cut_messages += len(message.mad) < MAD_LENGTH
+        yield message._replace(time=message.time - info.clock_offset) if info.clock_offset else message

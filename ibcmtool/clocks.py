@@ -13,7 +13,7 @@ from statistics import median
 
 from ibcmtool.decode import Decoder
 from ibcmtool.model import Address, CmMessage
-from ibcmtool.sources import Capture, open_capture
+from ibcmtool.sources import Attention, Capture, open_capture
 
 PACKETS = 10_000  # CM messages of each input that are looked at: enough for any median
 FRAMES = 2_000_000  # frames of each input that are read for them
@@ -52,7 +52,7 @@ def _packets(path: str) -> dict[Packet, tuple[Address, int]]:
     """The CM messages of one input by identity; a packet that occurs twice is of no use and left out."""
     decode, found, twice = Decoder(), dict[Packet, tuple[Address, int]](), set[Packet]()
     with open_capture(path, 0) as capture:
-        for frame in capture:
+        for frame in capture.scan(Attention()):
             message = decode(frame)
             if isinstance(message, CmMessage) and message.psn is not None:
                 packet = (message.psn, message.mad)

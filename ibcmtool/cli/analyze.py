@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -16,6 +17,7 @@ from ibcmtool.cli.options import (
     LocalOption,
     PolicyOption,
     QuietOption,
+    ThoroughOption,
     paths_of,
     with_filters,
 )
@@ -49,6 +51,7 @@ def analyze(
     ] = "error",
     color: ColorOption = "auto",
     local: LocalOption = False,
+    thorough: ThoroughOption = False,
     quiet: QuietOption = False,
     *,
     chosen: Filter,
@@ -63,41 +66,47 @@ def analyze(
     inputs: list[InputInfo]
     if output_format == "jsonl":
         writer = LineWriter(sys.stdout, min_severity)
-        writer.write(_objects(paths, policy, chosen))
+        writer.write(_objects(paths, policy, chosen, thorough))
         inputs, severities = writer.inputs, writer.severities
     else:
         from ibcmtool.reports.json import Document
 
-        kept = Document(policy) if output_format == "json" else Digest(policy, everything=show_all)
         inputs, severities = [], set[Severity]()
-        with reading(quiet) as progress:
-            for record in _objects(paths, policy, chosen, progress):
-                if isinstance(record, Finding):
-                    severities.add(record.severity)
-                    if not at_least(record.severity, min_severity):
-                        continue
-                elif isinstance(record, InputInfo):
-                    inputs.append(record)
-                kept.add(record)
-        if isinstance(kept, Document):
-            kept.write(sys.stdout)
-        else:
-            _render(kept.analysis(), color, show_all, local)
+        keep: AbstractContextManager[Document | Digest]
+        keep = Document(policy) if output_format == "json" else nullcontext(Digest(policy, everything=show_all))
+        with keep as kept:
+            with reading(quiet) as progress:
+                for record in _objects(paths, policy, chosen, thorough, progress):
+                    if isinstance(record, Finding):
+                        severities.add(record.severity)
+                        if not at_least(record.severity, min_severity):
+                            continue
+                    elif isinstance(record, InputInfo):
+                        inputs.append(record)
+                    kept.add(record)
+            if isinstance(kept, Document):
+                kept.write(sys.stdout)
+            else:
+                _render(kept.analysis(), color, show_all, local)
     damaged = warn_of_inputs(inputs)
     bad = fail_on != "never" and any(at_least(severity, fail_on) for severity in severities)
     raise typer.Exit(2 if damaged else int(bad))
 
 
 def _objects(
-    paths: list[str], policy: Policy, chosen: Filter, progress: Callable[[int], None] | None = None
+    paths: list[str],
+    policy: Policy,
+    chosen: Filter,
+    thorough: bool,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterable[InputInfo | Connection | Finding]:
     """The chosen records: a stream, unless the choice needs all findings first."""
     from ibcmtool.analysis import analyze as analyze_files
     from ibcmtool.analysis import stream
 
     if not chosen.code:
-        return apply_to_stream(chosen, stream(paths, policy, progress))
-    analysis = apply(chosen, analyze_files(paths, policy, progress))
+        return apply_to_stream(chosen, stream(paths, policy, progress, thorough=thorough))
+    analysis = apply(chosen, analyze_files(paths, policy, progress, thorough=thorough))
     return [*analysis.connections, *analysis.findings, *analysis.inputs]
 
 

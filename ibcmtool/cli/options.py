@@ -42,6 +42,12 @@ ColorOption = Annotated[
     typer.Option("--color", help="Colour; auto heeds NO_COLOR, FORCE_COLOR and pipes."),
 ]
 LocalOption = Annotated[bool, typer.Option("--local/--utc", help="Zone of absolute times.")]
+ThoroughOption = Annotated[
+    bool,
+    typer.Option(
+        "--thorough", help="Decode every frame, not only those that can hold a CM message; slow, same result."
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no hints on stderr, errors only.")]
 
 OUTCOMES = get_args(Outcome)

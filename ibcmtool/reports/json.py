@@ -30,12 +30,13 @@ _FILTER_HERE = "\0"  # no JSON text holds it
 class Document:
     """Takes the records of a stream and writes them as one JSON object, connections by number.
 
-    The texts of the connections wait in a temporary file, so that memory holds some hundred bytes of each.
+    The texts of the connections wait in a temporary file, so that memory holds some hundred bytes of each. Use it as a
+    context manager.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._spool = TemporaryFile()  # noqa: SIM115 (lives as long as the document; `write` closes it)
+        self._spool = TemporaryFile()  # noqa: SIM115 (closed with the document)
         self._size = 0
         self._rows: list[_Row] = []
         self._filters = DisplayFilters()
@@ -74,6 +75,11 @@ class Document:
             _list(write, "connections", map(self._connection, sorted(self._rows)))
             _list(write, "findings", (json.dumps(finding_object(finding)) for finding in findings))
             write(f'"summary": {json.dumps(summary_object(self._outcomes, findings))}\n}}\n')
+
+    def __enter__(self) -> Document:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._spool.close()
 
     def _connection(self, row: _Row) -> str:
@@ -99,12 +105,12 @@ class _Row(NamedTuple):
 
 def render(analysis: Analysis, out: TextIO) -> None:
     """Write a whole analysis as one JSON object."""
-    document = Document(analysis.policy)
     records: Iterable[InputInfo | Connection | Finding]
     records = (*analysis.connections, *analysis.findings, *analysis.inputs)
-    for record in records:
-        document.add(record)
-    document.write(out)
+    with Document(analysis.policy) as document:
+        for record in records:
+            document.add(record)
+        document.write(out)
 
 
 def _list(write: Callable[[str], None], name: str, texts: Iterable[str]) -> None:
