@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from ibcmtool import __version__, words
 from ibcmtool.model import Analysis, Connection, Finding, InputInfo, Policy, rank
@@ -19,6 +19,9 @@ from ibcmtool.reports import values
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters, frames_of, tids_of
 from ibcmtool.reports.pieces import in_pieces
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SCHEMA = "ibcmtool.analysis/1"
 
@@ -76,7 +79,7 @@ class Document:
             _list(write, "findings", (json.dumps(finding_object(finding)) for finding in findings))
             write(f'"summary": {json.dumps(summary_object(self._outcomes, findings))}\n}}\n')
 
-    def __enter__(self) -> Document:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,63 +6,53 @@ cut or damaged gives every frame before the damage; `Capture.info` tells where a
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibcmtool.model import Frame, InputInfo
 from ibcmtool.sources import compressed, erf, foreign, link_types, pcap, pcapng
-from ibcmtool.sources.errors import DamageError, SourceError
+from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.scan import Attention
 from ibcmtool.sources.streams import FileStream, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
 
-__all__ = ["Capture", "SourceError", "open_capture"]
+__all__ = ["Attention", "Capture", "SourceError", "open_capture"]
 
 MAX_COMPRESSIONS = 2  # a .pcap.gz inside a .zst, and no further
 
 
 class Capture:
-    """An open input. Iterating it gives its frames, once; `info` grows on the way and is final at the end.
+    """An open input. Its frames come once, by iterating it or by one `scan`; `info` is final at their end.
 
-    SourceError can still come while iterating, from a pcapng input that turns out to hold foreign link types only.
-    The input is closed at the end of the frames, by `close`, and by `with`.
+    SourceError can still come on the way, from a pcapng input that turns out to hold foreign link types only. The input
+    is closed at the end of the frames, by `close`, and by `with`; on the way `info` is brought up to date now and then.
     """
 
-    def __init__(self, info: InputInfo, frames: Iterator[Frame], window: Window) -> None:
+    def __init__(self, info: InputInfo, frames: Callable[[Attention], Iterator[Frame]], window: Window) -> None:
         self.info = info
         self._window = window
-        self._frames = self._counted(frames)
+        self._start = frames
+        self._frames: Iterator[Frame] | None = None
 
     def __iter__(self) -> Iterator[Frame]:
+        """Every frame."""
+        return self.scan(Attention(everything=True))
+
+    def scan(self, attention: Attention) -> Iterator[Frame]:
+        """The frames in which the decoder can find a CM message or what else has the attention, and few others."""
+        if self._frames is None:
+            self._frames = self._start(attention)
         return self._frames
 
-    def _counted(self, frames: Iterator[Frame]) -> Iterator[Frame]:
-        info = self.info
-        earliest, latest = 1 << 128, 0
-        damage = ""
-        try:
-            for frame in frames:
-                _file, info.frames, time, _link_type, data, wire_length = frame
-                if wire_length > len(data):
-                    info.cut_frames += 1
-                if time > latest:
-                    info.last_time = latest = time
-                if time < earliest and time:  # 0: no time known
-                    info.first_time = earliest = time
-                yield frame
-        except DamageError as error:
-            damage = str(error)
-        finally:
-            self.close()
-        if info.link_types and link_types.SUPPORTED.isdisjoint(info.link_types):
-            raise self._window.refusal(link_types.problem(info.link_types), link_types.HINT, None)
-        info.damage = "; ".join(filter(None, (self._window.damage, damage)))
-        info.truncated = bool(info.damage)
-
     def close(self) -> None:
+        if isinstance(self._frames, Generator):
+            self._frames.close()
         self._window.close()
 
     def __enter__(self) -> Self:
@@ -90,29 +80,29 @@ def open_capture(path: str, file: int) -> Capture:
 def _identify(path: str, file: int, window: Window) -> Capture:
     compressions: list[str] = []
     window.more(0, 4)
-    while (method := compressed.method(window.data)) is not None:
+    while (method := compressed.method(window.head(4))) is not None:
         if len(compressions) == MAX_COMPRESSIONS:
             raise window.refusal(f"compressed more than {MAX_COMPRESSIONS} times over", foreign.UNPACK)
         compressions.append(method)
         window = Window(compressed.DecompressedStream(method, window, path), path, decompressed=True)
         window.more(0, 4)
     info = InputInfo(path)
-    frames: Iterator[Frame]
-    magic = window.data[:4]
+    frames: Callable[[Attention], Iterator[Frame]]
+    magic = window.head(4)
     if magic in pcap.MAGICS:
         header = pcap.read_header(window)
         info.format = "pcap"
         info.link_types.append(header.link_type)
-        frames = pcap.frames(window, header, file)
+        frames = partial(pcap.frames, window, header, file, info)
     elif magic == pcapng.MAGIC:
         pcapng.check(window)
         info.format = "pcapng"
-        frames = pcapng.frames(window, file, info)
+        frames = partial(pcapng.frames, window, file, info)
     else:
         _refuse_foreign(window, compressions)
         info.format = "erf"
         info.link_types.append(link_types.ERF)
-        frames = erf.frames(window, file)
+        frames = partial(erf.frames, window, file, info)
     info.format = "+".join([info.format, *compressions])
     return Capture(info, frames, window)
 
@@ -120,11 +110,12 @@ def _identify(path: str, file: int, window: Window) -> Capture:
 def _refuse_foreign(window: Window, compressions: list[str]) -> None:
     """Raise SourceError unless the bytes are ERF records; the error names what they are, as far as that is known."""
     window.more(0, foreign.ENOUGH)
-    if not window.data:
+    if not window.size:
         inside = f"holds nothing ({compressions[-1]} stream)" if compressions else "is empty"
         raise window.refusal(inside, "did the capture write anything? tcpdump writes out late without -U", None)
-    known = foreign.recognize(window.data)
+    head = window.head(foreign.SAMPLE)
+    known = foreign.recognize(head)
     if known is not None:
         raise window.refusal(*known, None)
     if not erf.plausible(window):
-        raise window.refusal(foreign.unknown(window.data), foreign.UNKNOWN_HINT)
+        raise window.refusal(foreign.unknown(head), foreign.UNKNOWN_HINT)

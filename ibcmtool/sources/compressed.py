@@ -127,15 +127,25 @@ class DecompressedStream:
         except ImportError:
             hint = "pip install zstandard, or: zstd -dc FILE | ibcmtool ... -"
             raise SourceError(path, "compressed with zstd, but the package zstandard is missing", hint) from None
-        self._compressed = memoryview(b"")
+        self._memory = memoryview(bytearray(CHUNK))
+        self._compressed = self._memory[:0]  # what of it is to be decompressed
         self._position = 0  # in _compressed
         self._offset = 0  # of _compressed in the source
         self._over = False
+        self._ready = memoryview(b"")  # decompressed, not yet handed out
 
-    def read(self) -> bytes:
+    def readinto(self, room: memoryview) -> int:
+        if not self._ready:
+            self._ready = memoryview(self._decompress(len(room)))
+        size = min(len(self._ready), len(room))
+        room[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _decompress(self, enough: int) -> bytes:
         parts: list[bytes] = []
         size = 0
-        while size < CHUNK and not self._over:
+        while size < enough and not self._over:
             if self._position < len(self._compressed):
                 part = self._feed()
                 parts.append(part)
@@ -148,7 +158,7 @@ class DecompressedStream:
 
     def _refill(self) -> None:
         self._offset += len(self._compressed)
-        self._compressed = memoryview(self._source.read())
+        self._compressed = self._memory[: self._source.readinto(self._memory)]
         self._position = 0
         if not self._compressed:
             self._over = True

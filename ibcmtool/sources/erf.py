@@ -6,16 +6,21 @@ headers, subheader, payload without the padding. Records of type PAD are not cou
 
 from __future__ import annotations
 
+from collections import defaultdict
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from ibcmtool.model import Frame
 from ibcmtool.sources import link_types
+from ibcmtool.sources.ending import Ending, note_times
 from ibcmtool.sources.errors import DamageError
+from ibcmtool.sources.scan import QPN_MASK, Sieve, qpn_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ibcmtool.model import InputInfo
+    from ibcmtool.sources.scan import Attention
     from ibcmtool.sources.streams import Window
 
 HEADER_SIZE = 16
@@ -33,6 +38,8 @@ OVERHEAD = [HEADER_SIZE + SUBHEADERS.get(kind, 0) for kind in range(MORE)]  # wi
 RECORDS_CHECKED = 10
 BACKWARD = 1 << 24  # 1/256 s, in units of the timestamp: ports of one card are merged almost in order
 FORWARD = 366 * 86400 << 32
+
+RECORD = "<IIBxBBxxBB"  # fraction, seconds, type, record length and wire length (big-endian, in two halves)
 
 _timestamp = Struct("<Q").unpack_from  # seconds, and fractions of 2^-32 s
 _header = Struct(">BBHHH").unpack_from  # type, flags, record length, loss counter or colour, wire length
@@ -68,44 +75,99 @@ def plausible(window: Window) -> bool:
     return previous is not None
 
 
-def frames(window: Window, file: int) -> Iterator[Frame]:
-    """The records from the beginning of the window. Raises DamageError."""
+def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+    """The records from the beginning of the window, as far as they are wanted."""
     new = tuple.__new__  # see pcap.frames
-    data, position, size = window.data, 0, len(window.data)
-    number = 1
-    while True:
-        if position + HEADER_SIZE > size:
-            complete = window.more(position, HEADER_SIZE)
-            data, position, size = window.data, 0, len(window.data)
-            if not size:
-                return
-            if not complete:
-                raise DamageError(window.cut(0, HEADER_SIZE, f"the record header of frame {number}"))
-        kind, _flags, length, _counter, wire_length = _header(data, position + 8)
-        if length < HEADER_SIZE:
-            raise DamageError(
-                f"damaged at {window.place(position)}: the record of frame {number} claims {length} bytes, "
-                f"at least {HEADER_SIZE} expected"
-            )
-        end = position + length
-        if end > size:
-            complete = window.more(position, length)
-            data, position, size = window.data, 0, len(window.data)
-            if not complete:
-                raise DamageError(window.cut(0, length, f"the record of frame {number}"))
-            end = length
-        if kind & ~MORE != PAD:
-            (timestamp,) = _timestamp(data, position)
-            time = (timestamp * 1_000_000_000 + 0x8000_0000) >> 32  # to the nearest, as Wireshark rounds
-            overhead = OVERHEAD[kind] if kind < MORE else _overhead(data, position, kind, length)
-            on_wire = overhead + wire_length
-            packet = data[position : min(end, position + on_wire)]
-            yield new(Frame, (file, number, time, link_types.ERF, packet, on_wire))
-            number += 1
-        position = end
+    everything, watched = attention.everything, attention.watched
+    until = attention.until if watched else 0
+    sieves: dict[int, Sieve] = defaultdict(lambda: Sieve(link_types.ERF, RECORD, HEADER_SIZE))  # by record type
+    usual, overhead, sieve = -1, 0, sieves[-1]  # the record type for which all is prepared
+    unpack, shape_1, shape_2, gsi, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.gsi, sieve.qpn_at
+    data, view, position, size = window.data, window.view, 0, window.size
+    number = cut = 0
+    run_seconds = run_fraction = run_start = -1  # see `note_times`
+    with Ending(window, info):
+        try:
+            while True:
+                fraction, seconds, kind, high, low, wire_high, wire_low, field_1, field_2, qpn = unpack(data, position)
+                length = high << 8 | low
+                end = position + length
+                if end > size or length < HEADER_SIZE:  # or the header itself is not at hand
+                    info.frames = number
+                    if attention.progress is not None:
+                        attention.progress(number)
+                    if not _complete(window, position, number + 1):
+                        return
+                    data, view, position, size = window.data, window.view, 0, window.size
+                    continue
+                if kind != usual:
+                    if kind & ~MORE == PAD:
+                        position = end
+                        continue
+                    if kind < MORE:
+                        usual, overhead, sieve = kind, OVERHEAD[kind], sieves[kind]
+                        unpack, shape_1, shape_2, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.qpn_at
+                        continue
+                    usual, overhead = -1, _overhead(data, position, kind, length)
+                    field_1 = -1  # extension headers have no shape
+                number += 1
+                if seconds == run_seconds and fraction >= run_fraction:
+                    run_fraction = fraction
+                else:
+                    if run_seconds >= 0:
+                        note_times(info, run_start, _time(run_seconds, run_fraction))
+                    run_start = _time(seconds, fraction)
+                    run_seconds, run_fraction = (seconds, fraction) if run_start else (-1, -1)
+                on_wire = (wire_high << 8 | wire_low) + overhead
+                if on_wire > length:
+                    cut += 1
+                if field_1 == shape_1 and field_2 == shape_2:
+                    if qpn != gsi and (
+                        number > until or qpn_word(data, position + qpn_at)[0] & QPN_MASK not in watched
+                    ):
+                        position = end
+                        continue
+                elif not everything:
+                    packet_end = min(end, position + on_wire)
+                    wanted = sieve.wants(view[position:packet_end], number, watched if number <= until else ())
+                    unpack, shape_1, shape_2, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.qpn_at
+                    if not wanted:
+                        position = end
+                        continue
+                packet = view[position : min(end, position + on_wire)].tobytes()
+                position = end
+                info.frames = number
+                yield new(Frame, (file, number, _time(seconds, fraction), link_types.ERF, packet, on_wire))
+                until = attention.until if watched else 0
+        finally:
+            info.frames, info.cut_frames = number, cut
+            if run_seconds >= 0:
+                note_times(info, run_start, _time(run_seconds, run_fraction))
 
 
-def _overhead(data: bytes, position: int, kind: int, length: int) -> int:
+def _complete(window: Window, position: int, number: int) -> bool:
+    """Let the record at data[position] be at hand, at data[0]. False when the file ends here; raises DamageError."""
+    if not window.more(position, HEADER_SIZE):
+        if not window.size:
+            return False
+        raise DamageError(window.cut(0, HEADER_SIZE, f"the record header of frame {number}"))
+    length = _header(window.data, 8)[2]
+    if length < HEADER_SIZE:
+        raise DamageError(
+            f"damaged at {window.place(0)}: the record of frame {number} claims {length} bytes, "
+            f"at least {HEADER_SIZE} expected"
+        )
+    if not window.more(0, length):
+        raise DamageError(window.cut(0, length, f"the record of frame {number}"))
+    return True
+
+
+def _time(seconds: int, fraction: int) -> int:
+    """ns, rounded to the nearest, as Wireshark rounds."""
+    return seconds * 1_000_000_000 + (fraction * 1_000_000_000 + 0x8000_0000 >> 32)
+
+
+def _overhead(data: bytearray, position: int, kind: int, length: int) -> int:
     """Bytes of headers in the record at data[position]; more than `length` when they do not fit into it."""
     size = HEADER_SIZE
     more = kind & MORE

@@ -8,15 +8,19 @@ their pcap record; Wireshark shows that of the ERF header inside, which may diff
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ibcmtool.model import Frame
 from ibcmtool.sources import link_types
+from ibcmtool.sources.ending import Ending, note_times
 from ibcmtool.sources.errors import DamageError
+from ibcmtool.sources.scan import QPN_MASK, Sieve, qpn_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from ibcmtool.model import InputInfo
+    from ibcmtool.sources.scan import Attention
     from ibcmtool.sources.streams import Window
 
 # First four bytes: byte order, and nanoseconds per unit of the time's second half.
@@ -43,11 +47,11 @@ class Header(NamedTuple):
 def read_header(window: Window) -> Header:
     """The file header at the start of the window. Raises SourceError: cut short, unknown version, foreign link type."""
     if not window.more(0, HEADER_SIZE):
-        found = len(window.data)
+        found = window.size
         raise window.refusal(
             f"pcap file header cut short: {HEADER_SIZE} bytes expected, {found} found", "copy or capture the file again"
         )
-    byte_order, scale = MAGICS[window.data[:4]]
+    byte_order, scale = MAGICS[window.head(4)]
     major, minor, _zone, _accuracy, _snap_length, network = Struct(byte_order + "HHiIII").unpack_from(window.data, 4)
     if (major, minor) != (2, 4):
         raise window.refusal(
@@ -61,36 +65,76 @@ def read_header(window: Window) -> Header:
     return Header(byte_order, scale, link_type)
 
 
-def frames(window: Window, header: Header, file: int) -> Iterator[Frame]:
-    """The records behind the file header. Raises DamageError."""
-    unpack = Struct(header.byte_order + "IIII").unpack_from
+def frames(window: Window, header: Header, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+    """The records behind the file header, as far as they are wanted."""
+    new = tuple.__new__  # Frame(...) takes twice as long
     scale, link_type = header.scale, header.link_type
-    # Frame(...) takes twice as long, and this is the hottest line of all.
-    new = tuple.__new__
-    data, position, size = window.data, HEADER_SIZE, len(window.data)
-    number = 0
-    while True:
-        number += 1
-        if position + RECORD_SIZE > size:
-            complete = window.more(position, RECORD_SIZE)
-            data, position, size = window.data, 0, len(window.data)
-            if not size:
-                return
-            if not complete:
-                raise DamageError(window.cut(0, RECORD_SIZE, f"the record header of frame {number}"))
-        seconds, fraction, captured, wire_length = unpack(data, position)
-        if captured > MAX_CAPTURED:
-            raise DamageError(
-                f"damaged at {window.place(position)}: the record of frame {number} claims {captured} captured bytes, "
-                f"at most {MAX_CAPTURED} expected"
-            )
-        end = position + RECORD_SIZE + captured
-        if end > size:
-            complete = window.more(position, RECORD_SIZE + captured)
-            data, position, size = window.data, 0, len(window.data)
-            if not complete:
-                raise DamageError(window.cut(0, RECORD_SIZE + captured, f"the record of frame {number}"))
-            end = RECORD_SIZE + captured
-        time = seconds * 1_000_000_000 + fraction * scale
-        yield new(Frame, (file, number, time, link_type, data[position + RECORD_SIZE : end], wire_length))
-        position = end
+    everything, watched = attention.everything, attention.watched
+    until = attention.until if watched else 0
+    sieve = Sieve(link_type, header.byte_order + "IIII")
+    unpack, shape_1, shape_2, gsi, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.gsi, sieve.qpn_at
+    data, view, position, size = window.data, window.view, HEADER_SIZE, window.size
+    number = cut = 0
+    run_seconds = run_fraction = run_start = -1  # see `note_times`
+    with Ending(window, info):
+        try:
+            while True:
+                seconds, fraction, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
+                end = position + captured + RECORD_SIZE
+                if end > size or captured > MAX_CAPTURED:  # where the header itself is not at hand, end > size as well
+                    info.frames = number
+                    if attention.progress is not None:
+                        attention.progress(number)
+                    if not _complete(window, position, number + 1, unpack):
+                        return
+                    data, view, position, size = window.data, window.view, 0, window.size
+                    continue
+                number += 1
+                if seconds == run_seconds and fraction >= run_fraction:
+                    run_fraction = fraction
+                else:
+                    if run_seconds >= 0:
+                        note_times(info, run_start, run_seconds * 1_000_000_000 + run_fraction * scale)
+                    run_start = seconds * 1_000_000_000 + fraction * scale
+                    run_seconds, run_fraction = (seconds, fraction) if run_start else (-1, -1)
+                if wire_length > captured:
+                    cut += 1
+                if field_1 == shape_1 and field_2 == shape_2:
+                    if qpn != gsi and (
+                        number > until or qpn_word(data, position + qpn_at)[0] & QPN_MASK not in watched
+                    ):
+                        position = end
+                        continue
+                elif not everything:
+                    wanted = sieve.wants(view[position + RECORD_SIZE : end], number, watched if number <= until else ())
+                    unpack, shape_1, shape_2, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.qpn_at
+                    if not wanted:
+                        position = end
+                        continue
+                time = seconds * 1_000_000_000 + fraction * scale
+                packet = view[position + RECORD_SIZE : end].tobytes()
+                position = end
+                info.frames = number
+                yield new(Frame, (file, number, time, link_type, packet, wire_length))
+                until = attention.until if watched else 0
+        finally:
+            info.frames, info.cut_frames = number, cut
+            if run_seconds >= 0:
+                note_times(info, run_start, run_seconds * 1_000_000_000 + run_fraction * scale)
+
+
+def _complete(window: Window, position: int, number: int, unpack: Callable[..., tuple[Any, ...]]) -> bool:
+    """Let the record at data[position] be at hand, at data[0]. False when the file ends here; raises DamageError."""
+    if not window.more(position, RECORD_SIZE):
+        if not window.size:
+            return False
+        raise DamageError(window.cut(0, RECORD_SIZE, f"the record header of frame {number}"))
+    captured = unpack(window.data)[2]
+    if captured > MAX_CAPTURED:
+        raise DamageError(
+            f"damaged at {window.place(0)}: the record of frame {number} claims {captured} captured bytes, "
+            f"at most {MAX_CAPTURED} expected"
+        )
+    if not window.more(0, RECORD_SIZE + captured):
+        raise DamageError(window.cut(0, RECORD_SIZE + captured, f"the record of frame {number}"))
+    return True

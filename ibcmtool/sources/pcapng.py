@@ -12,17 +12,20 @@ from __future__ import annotations
 
 from math import gcd
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ibcmtool.model import Frame
 from ibcmtool.sources import link_types
+from ibcmtool.sources.ending import Ending, note_times
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.pcap import MAX_CAPTURED
+from ibcmtool.sources.scan import QPN_MASK, Sieve, qpn_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ibcmtool.model import InputInfo
+    from ibcmtool.sources.scan import Attention
     from ibcmtool.sources.streams import Window
 
 SECTION = 0x0A0D0D0A
@@ -46,6 +49,8 @@ MINIMUM = {
 }
 MAX_BLOCK = 1 << 24  # of these kinds, the only ones that are held in memory at any length; Wireshark's limit
 
+PACKETS = frozenset({OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET})
+
 OPTION_END = 0
 IF_TSRESOL = 9
 IF_TSOFFSET = 14
@@ -55,11 +60,17 @@ class Interface(NamedTuple):
     """How to read the packets of an interface: ns since the epoch = ticks * multiplier // divisor + shift."""
 
     link_type: int
-    supported: bool
+    sieve: Sieve | None  # None where the link type is not supported
     snap_length: int
     multiplier: int
     divisor: int
     shift: int
+
+    def time(self, high: int, low: int) -> int:
+        return (high << 32 | low) * self.multiplier // self.divisor + self.shift
+
+
+NO_INTERFACE = Interface(0, None, 0, 0, 1, 0)
 
 
 class Layouts:
@@ -67,7 +78,8 @@ class Layouts:
 
     def __init__(self, byte_order: str) -> None:
         # Type, length, interface, time high, time low, captured, length on the wire.
-        self.packet = Struct(byte_order + "IIIIIII")
+        self.packet_header = byte_order + "IIIIIII"
+        self.packet = Struct(self.packet_header)
         self.obsolete = Struct(byte_order + "IIHxxIIII")  # the same; the hole counts drops
         self.word = Struct(byte_order + "I")
         self.version = Struct(byte_order + "HH")  # major, minor
@@ -87,7 +99,7 @@ def check(window: Window) -> None:
     """Check the section header at the start of the file. Raises SourceError: cut short, damaged, unknown version."""
     again = "copy or capture the file again"
     if not window.more(0, SECTION_SIZE):
-        found = len(window.data)
+        found = window.size
         raise window.refusal(f"pcapng section header cut short: {SECTION_SIZE} bytes expected, {found} found", again)
     try:
         _check_version(window.data, 0, _section(window.data, 0))
@@ -95,114 +107,226 @@ def check(window: Window) -> None:
         raise window.refusal(str(error), again) from None
 
 
-def frames(window: Window, file: int, info: InputInfo) -> Iterator[Frame]:
-    """The packets from the beginning of the window. Raises DamageError.
-
-    Keeps info.link_types, and info.frames for the records that are counted but not handed on.
-    """
+def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+    """The packets from the beginning of the window, as far as they are wanted. Keeps info.link_types."""
     new = tuple.__new__  # see pcap.frames
-    data, position, size = window.data, 0, len(window.data)
-    interfaces: list[Interface] = []
-    layouts = LAYOUTS[data[8:12]]
-    unpack, unpack_word = layouts.packet.unpack_from, layouts.word.unpack_from
-    number = time = 0
-    try:
-        while True:
-            if position + PACKET_SIZE > size:
-                window.more(position, PACKET_SIZE)
-                data, position, size = window.data, 0, len(window.data)
-                if not size:
-                    break
-                if size < MIN_BLOCK:
-                    raise DamageError(window.cut(0, MIN_BLOCK, "the block"))
-                if size < PACKET_SIZE:
-                    data = data.ljust(PACKET_SIZE, b"\0")  # the last block, shorter than a packet: see the next line
-            # Right for a packet block; of any other only `kind` and `length` are.
-            kind, length, index, high, low, captured, wire_length = unpack(data, position)
-            if kind == SECTION:  # reads the same in both byte orders; what follows does not
-                layouts = _section(data, position)
-                unpack = layouts.packet.unpack_from
-                unpack_word = layouts.word.unpack_from
-                (length,) = unpack_word(data, position + 4)
-                interfaces = []
-            if length < MINIMUM.get(kind, MIN_BLOCK) or length % 4:
-                expected = f"a multiple of 4 from {MINIMUM.get(kind, MIN_BLOCK)} on expected"
-                raise _MalformedError(f"block of type {kind:#x} claims {length} bytes, {expected}")
-            end = position + length
-            if end > size:
-                if length > MAX_BLOCK:
-                    if kind in MINIMUM:
-                        raise _MalformedError(
-                            f"block of type {kind:#x} claims {length} bytes, at most {MAX_BLOCK} expected"
-                        )
-                    position = _skip(window, position, length)
-                    data, size = window.data, len(window.data)
-                    number += kind in NUMBERED
+    everything, watched = attention.everything, attention.watched
+    until = attention.until if watched else 0
+    blocks = _Blocks(window, info)
+    unpack, unpack_word = blocks.unpack, blocks.layouts.word.unpack_from
+    # The interface for which all is prepared: its number, itself, and what is in it.
+    current, interface = -1, NO_INTERFACE
+    sieve: Sieve  # of the interface
+    link_type, _, _, multiplier, divisor, shift = interface
+    shape_1, shape_2, gsi, qpn_at = None, None, -1, 0
+    data, view, position, size = window.data, window.view, 0, window.size
+    number = cut = 0
+    run_high = run_low = run_start = -1  # see `note_times`
+    last_time = 0  # of the last packet, unless it is in a run
+    with Ending(window, info):
+        try:
+            while True:
+                kind, length, index, high, low, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
+                end = position + length
+                if (
+                    kind != ENHANCED_PACKET
+                    or index != current
+                    or end > size
+                    or length % 4
+                    or captured > length - PACKET_SIZE
+                    or captured > MAX_CAPTURED
+                    or unpack_word(data, end - 4)[0] != length
+                ):
+                    if run_high >= 0:
+                        last_time = interface.time(run_high, run_low)
+                        note_times(info, run_start, last_time)
+                        run_high = -1
+                    interfaces = blocks.interfaces
+                    if kind == ENHANCED_PACKET and index != current and index < len(interfaces):
+                        chosen = interfaces[index]
+                        if chosen.sieve is not None:
+                            current, interface, sieve = index, chosen, chosen.sieve
+                            link_type, _, _, multiplier, divisor, shift = interface
+                            unpack, shape_1, shape_2 = sieve.unpack, sieve.first, sieve.second
+                            qpn_at, gsi = sieve.qpn_at, sieve.gsi
+                            continue
+                    info.frames = number
+                    if attention.progress is not None and end > size:
+                        attention.progress(number)
+                    block = blocks.complete(position)
+                    data, view, size = window.data, window.view, window.size
+                    if block is None:
+                        return
+                    kind, position, end = block
+                    if kind not in PACKETS:
+                        blocks.other(position, kind, end)
+                        if kind == SECTION:
+                            current, unpack, unpack_word = -1, blocks.unpack, blocks.layouts.word.unpack_from
+                        number += kind in NUMBERED
+                        position = end
+                        continue
+                    index, ticks, begin, captured, wire_length = blocks.packet(position, kind, end)
+                    chosen = blocks.interfaces[index]
+                    if kind == ENHANCED_PACKET and chosen.sieve is not None:
+                        continue
+                    number += 1
+                    if ticks is not None:
+                        last_time = chosen.time(*ticks)
+                    position = end
+                    if chosen.sieve is None:
+                        continue
+                    cut += wire_length > captured
+                    note_times(info, last_time, last_time)
+                    frame = view[begin : begin + captured]
+                    if everything or chosen.sieve.wants(frame, number, watched if number <= until else ()):
+                        info.frames = number
+                        yield Frame(file, number, last_time, chosen.link_type, frame.tobytes(), wire_length)
+                        until = attention.until if watched else 0
                     continue
-                complete = window.more(position, length)
-                data, position, size = window.data, 0, len(window.data)
-                if not complete:
-                    raise DamageError(window.cut(0, length, "the block"))
-                end = length
-            (again,) = unpack_word(data, end - 4)
-            if again != length:
-                raise _MalformedError(_lengths_differ(length))
-            if kind == ENHANCED_PACKET:
-                begin = position + 28
-            elif kind == OBSOLETE_PACKET:
-                _, _, index, high, low, captured, wire_length = layouts.obsolete.unpack_from(data, position)
-                begin = position + 28
-            elif kind == SIMPLE_PACKET:
-                (wire_length,) = unpack_word(data, position + 8)
-                index = 0
-                begin = position + 12
-            else:
-                if kind == INTERFACE:
-                    interfaces.append(_interface(data, position, end, layouts))
-                    if interfaces[-1].link_type not in info.link_types:
-                        info.link_types.append(interfaces[-1].link_type)
-                elif kind == SECTION:
-                    _check_version(data, position, layouts)
-                number += kind in NUMBERED
-                position = end
-                continue
-            if index >= len(interfaces):
-                raise _MalformedError(f"packet of interface {index}, but {len(interfaces)} described")
-            link_type, supported, snap_length, multiplier, divisor, shift = interfaces[index]
-            if kind == SIMPLE_PACKET:
-                captured = min(wire_length, snap_length or wire_length)
-            else:
-                time = (high << 32 | low) * multiplier
+                number += 1
+                if high == run_high and low >= run_low:
+                    run_low = low
+                else:
+                    if run_high >= 0:
+                        note_times(info, run_start, interface.time(run_high, run_low))
+                    last_time = run_start = interface.time(high, low)
+                    run_high, run_low = (high, low) if run_start else (-1, -1)
+                if wire_length > captured:
+                    cut += 1
+                if field_1 == shape_1 and field_2 == shape_2:
+                    if qpn != gsi and (
+                        number > until or qpn_word(data, position + qpn_at)[0] & QPN_MASK not in watched
+                    ):
+                        position = end
+                        continue
+                elif not everything:
+                    begin = position + 28
+                    wanted = sieve.wants(view[begin : begin + captured], number, watched if number <= until else ())
+                    unpack, shape_1, shape_2, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.qpn_at
+                    if not wanted:
+                        position = end
+                        continue
+                time = (high << 32 | low) * multiplier  # as Interface.time does, without the call
                 if divisor != 1:
                     time //= divisor
-                time += shift
-            if captured > MAX_CAPTURED or begin + captured > end - 4:
-                limit = min(MAX_CAPTURED, end - 4 - begin)
-                raise _MalformedError(f"packet claims {captured} captured bytes, at most {limit} expected")
-            number += 1
-            if supported:
-                yield new(Frame, (file, number, time, link_type, data[begin : begin + captured], wire_length))
-            position = end
-    except _MalformedError as error:
-        raise DamageError(f"damaged at {window.place(position)}: {error}") from None
-    finally:
-        info.frames = number
+                packet = view[position + 28 : position + 28 + captured].tobytes()
+                position = end
+                info.frames = number
+                yield new(Frame, (file, number, time + shift, link_type, packet, wire_length))
+                until = attention.until if watched else 0
+        except _MalformedError as error:
+            raise DamageError(f"damaged at {window.place(position)}: {error}") from None
+        finally:
+            info.frames, info.cut_frames = number, cut
+            if run_high >= 0:
+                note_times(info, run_start, interface.time(run_high, run_low))
 
 
-def _section(data: bytes, position: int) -> Layouts:
-    magic = data[position + 8 : position + 12]
+class _Blocks:
+    """The blocks of a file one by one, and what they say of the packets that follow."""
+
+    def __init__(self, window: Window, info: InputInfo) -> None:
+        self._window = window
+        self._info = info
+        self.layouts = _section(window.data, 0)
+        self.interfaces: list[Interface] = []
+        self._sieves: dict[int, Sieve] = {}  # by link type
+
+    @property
+    def unpack(self) -> Callable[..., tuple[Any, ...]]:
+        """Reads a packet block as the `unpack` of a sieve that knows no shape."""
+        return Struct(self.layouts.packet_header + "BBH").unpack_from
+
+    def complete(self, position: int) -> tuple[int, int, int] | None:
+        """Let the block at data[position] be at hand: its type, and where it begins and ends. None at the file's end.
+
+        Of a block that is too long to hold only the end is at hand. Raises DamageError.
+        """
+        window = self._window
+        if position + PACKET_SIZE > window.size:
+            window.more(position, PACKET_SIZE)
+            position = 0
+            if not window.size:
+                return None
+            if window.size < MIN_BLOCK:
+                raise DamageError(window.cut(0, MIN_BLOCK, "the block"))
+        try:
+            (kind,) = self.layouts.word.unpack_from(window.data, position)
+            if kind == SECTION:  # reads the same in both byte orders; what follows does not
+                self.layouts = _section(window.data, position)
+            (length,) = self.layouts.word.unpack_from(window.data, position + 4)
+            minimum = MINIMUM.get(kind, MIN_BLOCK)
+            if length < minimum or length % 4:
+                expected = f"a multiple of 4 from {minimum} on expected"
+                raise _MalformedError(f"block of type {kind:#x} claims {length} bytes, {expected}")
+            if position + length > window.size:
+                if length > MAX_BLOCK and kind in MINIMUM:
+                    raise _MalformedError(
+                        f"block of type {kind:#x} claims {length} bytes, at most {MAX_BLOCK} expected"
+                    )
+                if length > MAX_BLOCK:
+                    end = _skip(window, position, length)
+                    return kind, end, end
+                if not window.more(position, length):
+                    raise DamageError(window.cut(0, length, "the block"))
+                position = 0
+            end = position + length
+            (again,) = self.layouts.word.unpack_from(window.data, end - 4)
+            if again != length:
+                raise _MalformedError(_lengths_differ(length))
+        except _MalformedError as error:
+            raise DamageError(f"damaged at {window.place(position)}: {error}") from None
+        return kind, position, end
+
+    def packet(self, position: int, kind: int, end: int) -> tuple[int, tuple[int, int] | None, int, int, int]:
+        """A packet block: interface, both halves of its time, where the packet begins, captured and wire length."""
+        data = self._window.data
+        ticks: tuple[int, int] | None = None
+        if kind == SIMPLE_PACKET:
+            index, begin = 0, position + 12
+            (wire_length,) = self.layouts.word.unpack_from(data, position + 8)
+        else:
+            layout = self.layouts.obsolete if kind == OBSOLETE_PACKET else self.layouts.packet
+            _, _, index, high, low, captured, wire_length = layout.unpack_from(data, position)
+            ticks, begin = (high, low), position + 28
+        if index >= len(self.interfaces):
+            raise _MalformedError(f"packet of interface {index}, but {len(self.interfaces)} described")
+        if kind == SIMPLE_PACKET:
+            captured = min(wire_length, self.interfaces[0].snap_length or wire_length)
+        if captured > MAX_CAPTURED or begin + captured > end - 4:
+            limit = min(MAX_CAPTURED, end - 4 - begin)
+            raise _MalformedError(f"packet claims {captured} captured bytes, at most {limit} expected")
+        return index, ticks, begin, captured, wire_length
+
+    def other(self, position: int, kind: int, end: int) -> None:
+        """A block that holds no packet."""
+        if kind == SECTION:
+            _check_version(self._window.data, position, self.layouts)
+            self.interfaces, self._sieves = [], {}
+        elif kind == INTERFACE:
+            link_type, snap_length, *time = _interface(self._window.data, position, end, self.layouts)
+            if link_type not in self._sieves and link_type in link_types.SUPPORTED:
+                self._sieves[link_type] = Sieve(link_type, self.layouts.packet_header)
+            self.interfaces.append(Interface(link_type, self._sieves.get(link_type), snap_length, *time))
+            if link_type not in self._info.link_types:
+                self._info.link_types.append(link_type)
+
+
+def _section(data: bytearray, position: int) -> Layouts:
+    magic = bytes(data[position + 8 : position + 12])
     if magic not in LAYOUTS:
         raise _MalformedError(f"section header without byte-order magic, {magic.hex(' ')} found")
     return LAYOUTS[magic]
 
 
-def _check_version(data: bytes, position: int, layouts: Layouts) -> None:
+def _check_version(data: bytearray, position: int, layouts: Layouts) -> None:
     major, minor = layouts.version.unpack_from(data, position + 12)
     if major != 1:
         raise _MalformedError(f"pcapng version {major}.{minor} is not supported, 1.0 expected")
 
 
-def _interface(data: bytes, position: int, end: int, layouts: Layouts) -> Interface:
+def _interface(data: bytearray, position: int, end: int, layouts: Layouts) -> tuple[int, int, int, int, int]:
+    """Link type, snap length, multiplier, divisor, shift."""
     link_type, snap_length = layouts.interface.unpack_from(data, position + 8)
     units, shift = 1_000_000, 0
     position += 16
@@ -222,14 +346,13 @@ def _interface(data: bytes, position: int, end: int, layouts: Layouts) -> Interf
             shift = seconds * 1_000_000_000
         position += size + -size % 4
     common = gcd(1_000_000_000, units)
-    supported = link_type in link_types.SUPPORTED
-    return Interface(link_type, supported, snap_length, 1_000_000_000 // common, units // common, shift)
+    return link_type, snap_length, 1_000_000_000 // common, units // common, shift
 
 
 def _skip(window: Window, position: int, length: int) -> int:
     """Pass over a block that is too long to hold. Returns the position of what follows."""
     window.more(position, MIN_BLOCK)
-    stated = window.data[4:8]
+    stated = window.data[4:8]  # a copy
     begin = window.offset
     window.skip(length - 4)
     if not window.more(0, 4):

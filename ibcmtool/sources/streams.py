@@ -1,18 +1,23 @@
 """Bytes from a file, a pipe or standard input, and the sliding window through which the format readers see them.
 
-Reads are large and unbuffered; from a pipe each read gives what is there, so that frames of a running capture come
-out as they arrive. Nothing is ever allocated by a length that the input claims: the window grows by what was read.
+Reads are large and unbuffered, and go into memory that is used again: fresh memory for each read costs more than the
+reading. From a pipe each read gives what is there, so that frames of a running capture come out as they arrive. Nothing
+is ever allocated by a length that the input claims: the window grows by what was read.
 """
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import IO, Protocol, cast
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from ibcmtool.sources.errors import SourceError
 
-CHUNK = 1 << 17  # bytes asked for at a time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK = 1 << 20  # bytes asked for at a time
+SLACK = 512  # bytes behind the data that can be unpacked, though they mean nothing
 
 
 class ByteStream(Protocol):
@@ -22,8 +27,8 @@ class ByteStream(Protocol):
     def damage(self) -> str:
         """Why the stream ended before its time; "" when it did not."""
 
-    def read(self) -> bytes:
-        """The next bytes, at least one; b"" at the end, and from then on."""
+    def readinto(self, room: memoryview) -> int:
+        """Fill the room from its beginning on with the next bytes, at least one; 0 at the end, and from then on."""
 
     def close(self) -> None: ...
 
@@ -36,22 +41,23 @@ class FileStream:
         self._offset = 0
         self._file = _standard_input() if path == "-" else _open(path)
         self._owned = path != "-"
-        # A buffered file (standard input) must not wait until CHUNK bytes are there: read1 returns what one read gives.
-        self._read = getattr(self._file, "read1", self._file.read)
+        # A buffered file (standard input) must not wait until the room is full: readinto1 takes what one read gives.
+        method = "readinto1" if hasattr(self._file, "readinto1") else "readinto"
+        self._readinto: Callable[[memoryview], int | None] = getattr(self._file, method)
 
-    def read(self) -> bytes:
+    def readinto(self, room: memoryview) -> int:
         try:
-            chunk = cast("bytes | None", self._read(CHUNK))
+            size = self._readinto(room)
         except OSError as error:
             return self._fail(error.strerror or str(error))
-        if chunk is None:
+        if size is None:
             return self._fail("no data at hand in a non-blocking file")
-        self._offset += len(chunk)
-        return chunk
+        self._offset += size
+        return size
 
-    def _fail(self, reason: str) -> bytes:
+    def _fail(self, reason: str) -> int:
         self.damage = f"reading failed at offset {self._offset} of the file: {reason}"
-        return b""
+        return 0
 
     def close(self) -> None:
         if self._owned:
@@ -81,13 +87,17 @@ def _open(path: str) -> IO[bytes]:
 
 
 class Window:
-    """The part of a byte stream that is in memory; readers index `data` and ask for `more`.
+    """The part of a byte stream that is in memory; readers unpack `data` and ask for `more`.
 
-    data: bytes at hand; offset: where data[0] lies in the (decompressed) stream.
+    data: the memory, of which the first `size` bytes are at hand; SLACK more can be unpacked, so that a reader may look
+    first and compare with `size` then. view: the same as a memoryview. offset: where data[0] lies in the (decompressed)
+    stream. After `more` all of them may be others.
     """
 
     def __init__(self, stream: ByteStream, path: str, *, decompressed: bool = False) -> None:
-        self.data = b""
+        self.data = bytearray(CHUNK + SLACK)
+        self.view = memoryview(self.data)
+        self.size = 0
         self.offset = 0
         self.path = path
         self._stream = stream
@@ -96,37 +106,50 @@ class Window:
     def more(self, position: int, need: int) -> bool:
         """Let go of everything before data[position], which becomes data[0], and read until `need` bytes are at hand.
 
-        False when the stream ended before; then `data` is all that was left.
+        False when the stream ended before; then `size` tells how much was left.
         """
-        parts = [self.data[position:]]
-        self.offset += position
-        missing = need - len(parts[0])
-        while missing > 0:
-            chunk = self._stream.read()
-            if not chunk:
-                break
-            parts.append(chunk)
-            missing -= len(chunk)
-        self.data = b"".join(parts)
-        return missing <= 0
+        if position:
+            self.size -= position
+            self.offset += position
+            self.view[: self.size] = self.view[position : position + self.size]
+        while self.size < need:
+            if self.size + SLACK == len(self.data):
+                self._grow()
+            read = self._stream.readinto(self.view[self.size : -SLACK])
+            if not read:
+                return False
+            self.size += read
+        return True
+
+    def _grow(self) -> None:
+        larger = bytearray(2 * self.size + SLACK)
+        larger[: self.size] = self.view[: self.size]
+        self.data = larger
+        self.view = memoryview(larger)
 
     def skip(self, length: int) -> int:
         """Let go of the next `length` bytes without ever holding them; returns how many of them did not come."""
-        while length > len(self.data):
-            length -= len(self.data)
-            self.offset += len(self.data)
-            self.data = self._stream.read()
-            if not self.data:
+        while length > self.size:
+            length -= self.size
+            self.offset += self.size
+            self.size = 0
+            if not self.more(0, 1):
                 return length
-        self.offset += length
-        self.data = self.data[length:]
+        self.more(length, 0)
         return 0
 
-    def read(self) -> bytes:
+    def head(self, length: int) -> bytes:
+        """The first bytes, as many as there are."""
+        return bytes(self.view[: min(length, self.size)])
+
+    def readinto(self, room: memoryview) -> int:
         """The window as a stream: what is at hand first, then what follows. Used below a decompressor."""
-        data, self.data = self.data, b""
-        self.offset += len(data)
-        return data or self._stream.read()
+        if not self.size:
+            return self._stream.readinto(room)
+        size = min(self.size, len(room))
+        room[:size] = self.view[:size]
+        self.more(size, 0)
+        return size
 
     @property
     def damage(self) -> str:
@@ -142,12 +165,10 @@ class Window:
 
     def cut(self, position: int, need: int, what: str) -> str:
         """The damage line for `what`, which begins at data[position] and of whose `need` bytes the last are missing."""
-        missing = position + need - len(self.data)
+        missing = position + need - self.size
         plural = "" if missing == 1 else "s"
         begun = self.offset + position
-        return (
-            f"cut off at {self.place(len(self.data))}: {what} from offset {begun} on needs {missing} more byte{plural}"
-        )
+        return f"cut off at {self.place(self.size)}: {what} from offset {begun} on needs {missing} more byte{plural}"
 
     def refusal(self, problem: str, hint: str, position: int | None = 0) -> SourceError:
         """The error for an input of which nothing can be read."""

@@ -195,10 +195,10 @@ def test_read_error_on_the_way(make, tmp_path, monkeypatch):
     path.write_bytes(make.pcap([(5, b"12345", 5)] * 3))
 
     class Failing(io.FileIO):
-        def read(self, size=-1):
+        def readinto(self, room):
             if self.tell() >= 50:
                 raise OSError(5, "Input/output error")
-            return super().read(50)
+            return super().readinto(memoryview(room)[:50])
 
     monkeypatch.setattr("ibcmtool.sources.streams.io.FileIO", Failing)
     with open_capture(str(path), 0) as capture:
