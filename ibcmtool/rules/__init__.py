@@ -7,7 +7,9 @@ an event to verdicts: it sees the connection as it is at that moment and never c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 from ibcmtool.model import Event, Finding, Policy
 from ibcmtool.rules import (
@@ -22,7 +24,7 @@ from ibcmtool.rules import (
     stale,
     timewait,
 )
-from ibcmtool.rules.catalogue import CATALOGUE, Rule, Verdict
+from ibcmtool.rules.catalogue import CATALOGUE, Rule, StepTest, Verdict
 from ibcmtool.rules.view import View
 
 __all__ = ["CATALOGUE", "Judge", "Rule"]
@@ -42,26 +44,75 @@ FAMILIES = (
 )
 
 
+# Histories remembered for each kind of event, and their length: endless ones shall not fill the memory.
+MOST_HISTORIES = 1024
+LONGEST_HISTORY = 64
+
+
+class Agenda(NamedTuple):
+    """What an event of some kind after some history calls for."""
+
+    first_word: bool  # its message is the first of its sender in this connection
+    questions: tuple[tuple[StepTest | None, tuple[tuple[int, Rule], ...]], ...]  # by test: rules, and places of them
+
+
 class Judge:
-    """Shows each event to the rules that asked for its kind, and makes findings of their verdicts."""
+    """Shows each event to the rules that may have something to say, and makes findings of their verdicts.
+
+    What a kind of event after some history means to the rules is found out once: nearly all connections of a capture
+    share a handful of histories. An ordinary message then takes a look-up and the few tests that really must look.
+    """
 
     def __init__(self, policy: Policy = "relaxed", rules: Iterable[Rule] | None = None) -> None:
         self.view = View(policy)
-        self._by_kind: defaultdict[str, list[Rule]] = defaultdict(list)
-        for rule in CATALOGUE.values() if rules is None else rules:
+        self._by_kind: defaultdict[str, list[tuple[int, Rule]]] = defaultdict(list)
+        for place, rule in enumerate(CATALOGUE.values() if rules is None else rules):
             for kind in rule.on:
-                self._by_kind[kind].append(rule)
+                self._by_kind[kind].append((place, rule))
+        self._agendas: defaultdict[str, dict[str, Agenda]] = defaultdict(dict)  # by kind and history
 
-    def judge(self, event: Event) -> Iterator[Finding]:
-        """The findings that this event brings to light."""
+    def judge(self, event: Event) -> Sequence[Finding]:
+        """The findings that this event brings to light, in the order of the catalogue."""
+        kind, time, connection, step, _, _ = event
         view = self.view
-        view.now = max(view.now, event.time)
-        if event.step is not None:
-            view.start = view.start or event.time
-            view.heard.add(event.step.message.source)
-        for rule in self._by_kind.get(event.kind, ()):
-            for verdict in rule.judge(event, view):
-                yield finding(rule, verdict, event)
+        try:
+            first_word, questions = self._agendas[kind][connection.history]
+        except KeyError:
+            first_word, questions = self._agenda(kind, connection.history)
+        if step is None:
+            if kind == "ENDED" and time - connection.opened > view.longest:
+                view.longest = time - connection.opened
+        elif first_word:
+            view.start = view.start or time
+            view.heard.add(step.message.source)
+        found: list[tuple[int, Finding]] | None = None
+        for when, rules in questions:
+            if when is None or step is None or when(connection, step):
+                for place, rule in rules:
+                    for verdict in rule.judge(event, view):
+                        if found is None:
+                            found = []
+                        found.append((place, finding(rule, verdict, event)))
+        if found is None:
+            return ()
+        found.sort(key=itemgetter(0))
+        return [told for _, told in found]
+
+    def _agenda(self, kind: str, history: str) -> Agenda:
+        """Find out what such an event calls for, and remember it."""
+        rules: defaultdict[StepTest | None, list[tuple[int, Rule]]] = defaultdict(list)
+        for place, rule in self._by_kind.get(kind, ()):
+            if rule.history is None or rule.history(history):
+                rules[rule.when].append((place, rule))
+        earlier = history[:-1]
+        others = earlier.lower() if history[-1:].isupper() else earlier.upper()
+        agenda = Agenda(earlier == others, tuple((when, tuple(asked)) for when, asked in rules.items()))
+        if len(history) <= LONGEST_HISTORY:
+            known = self._agendas[kind]
+            if len(known) >= MOST_HISTORIES:
+                known.clear()
+            known[history] = agenda
+        return agenda
 
 
 def finding(rule: Rule, verdict: Verdict, event: Event) -> Finding:

@@ -7,7 +7,7 @@ H handshake order and matching, R retries and timing, X across connections, C qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -31,12 +31,16 @@ class Verdict(NamedTuple):
     policy: PolicyScope = "both"
 
 
-RuleFunction = Callable[[Event, View], Iterator[Verdict]]
+# Mostly a generator. One that is asked at ordinary messages is a plain function that returns () for nothing: making a
+# generator takes longer than such a look.
+RuleFunction = Callable[[Event, View], Iterable[Verdict]]
+HistoryTest = Callable[[str], bool]
+StepTest = Callable[[Connection, Step], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its texts, and the events that it wants to see."""
+    """One rule: its texts, and the events that it wants to see (occasions.py)."""
 
     code: str
     name: str  # kebab-case, stable like the code
@@ -48,6 +52,8 @@ class Rule:
     false_positives: str  # what can make it wrong, and how it guards itself
     advice: str  # what to do next
     judge: RuleFunction
+    history: HistoryTest | None  # None: whatever came before
+    when: StepTest | None  # of events that have a step; None: always
 
 
 CATALOGUE: dict[str, Rule] = {}
@@ -64,13 +70,32 @@ def rule(
     explanation: str,
     false_positives: str,
     advice: str,
+    history: HistoryTest | None = None,
+    when: StepTest | None = None,
 ) -> Callable[[RuleFunction], RuleFunction]:
-    """Enter a rule into the catalogue; the decorated function judges one event and yields a Verdict per breach."""
+    """Enter a rule into the catalogue; the decorated function judges one event and gives a Verdict per breach.
+
+    It is asked at events of a kind in `on` if both tests say so: `history` of the connection's history, which ends with
+    the event's message, and `when` of the connection and the event's step, where it has one.
+    """
 
     def enter(judge: RuleFunction) -> RuleFunction:
         if code in CATALOGUE:
             raise ValueError(f"two rules with code {code}")
-        CATALOGUE[code] = Rule(code, name, title, severity, on, clause, explanation, false_positives, advice, judge)
+        CATALOGUE[code] = Rule(
+            code,
+            name,
+            title,
+            severity,
+            on,
+            clause,
+            explanation,
+            false_positives,
+            advice,
+            judge,
+            history,
+            when,
+        )
         return judge
 
     return enter

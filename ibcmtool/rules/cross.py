@@ -6,12 +6,13 @@ rules stay silent without one and never claim more than the GUIDs carry.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 
-from ibcmtool.model import PEER, Address, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import one_capture
+from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, comm_id, duration, end_name, guid, qpn
 
@@ -19,6 +20,7 @@ OPEN = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 PSN_RANGE = 1 << 24
 NEAR_ZERO = 1 << 10  # PSNs that a rebooted host's QP1 has within its first MADs
 WRAP_MARGIN = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
+MOST_IDS = 1 << 14  # that X02 remembers, two for each connection
 COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits only
 
 
@@ -28,6 +30,8 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
     "One QP in two open connections to different peers",
     severity="info",
     on=("REP",),
+    history=first,
+    when=entangled,
     clause="IBA 12.9.8.3.1 (why stale connections are refused): a connected RC or UC QP has one peer",
     explanation=(
         "A connected QP has exactly one peer; RC packets do not even name their sender's QP. Two open connections that"
@@ -42,9 +46,7 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
 )
 def qp_shared(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if not (connection.request_conflicts or connection.reply_conflicts):
-        return
-    if step is None or step.retransmission_of is not None or _is_xrc(connection):
+    if step is None or _is_xrc(connection):
         return
     sides: tuple[Role, ...] = ("active", "passive")
     for role, conflicts in zip(sides, (connection.request_conflicts, connection.reply_conflicts), strict=True):
@@ -73,7 +75,7 @@ def _is_xrc(connection: Connection) -> bool:
     "comm-id-twice",
     "A CA gave one Communication ID to two established connections",
     severity="error",
-    on=("RTU", "ENDED"),
+    on=("RTU",),
     clause="IBA 12.7.1 (Local Communication ID); Linux local_id_table",
     explanation=(
         "After the handshake a message finds its connection by the Communication IDs alone. A CA that gives the same id"
@@ -86,45 +88,51 @@ def _is_xrc(connection: Connection) -> bool:
     ),
     advice="If both came from one CM, it is broken; if the addresses differ, check for cloned node GUIDs.",
 )
-def comm_id_twice(event: Event, view: View) -> Iterator[Verdict]:
+def comm_id_twice(event: Event, view: View) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
-    # One entry per open connection, taken out when it ends: never more than the tracker itself holds.
-    holders = view.memory["X02"]
-    for end in (connection.active, connection.passive):
-        key = (end.ca_guid, end.comm_id)
-        if step is None:
-            if holders.get(key) is connection:
-                del holders[key]
-            continue
-        if not (key[0] and key[1]):
-            continue
-        other: Connection | None = holders.get(key)
-        holders[key] = connection
-        if other is None or other is connection or end.role != "passive":
-            continue
-        owner = next(role for role in PEER if (other.end(role).ca_guid, other.end(role).comm_id) == key)
-        if other.end(owner).state != "ESTABLISHED" or other.outcome != "established":
-            continue
-        reply = next((old for old in connection.steps if old.message.type == "REP"), step)
-        same_place = other.end(owner).address == end.address
-        yield Verdict(
-            f"{end_name(end)} gave Communication ID {comm_id(key[1])} to this connection while another one of CA"
-            f" {guid(key[0])}, established with {end_name(other.peer(owner))}, still has it.",
-            (*other.steps[:1], reply),
-            {"comm_id": key[1], "ca_guid": key[0], "same_address": same_place},
-            confidence="probable" if same_place else "possible",
-            severity=None if same_place else "warning",
-            related=(other,),
-        )
+    if step is None:
+        return ()
+    active, passive = connection.active, connection.passive
+    holders = view.memory["X02"]  # by CA GUID and id: the newest connection that came to life with it
+    if len(holders) >= MOST_IDS:
+        _keep_established(holders)
+    if active.ca_guid and active.comm_id:
+        holders[(active.ca_guid, active.comm_id)] = connection
+    if not (passive.ca_guid and passive.comm_id):
+        return ()
+    key = (passive.ca_guid, passive.comm_id)
+    other = holders.setdefault(key, connection)
+    if other is connection:
+        return ()
+    holders[key] = connection
+    return _given_twice(connection, step, other)
 
 
-class _Trace(NamedTuple):
-    """What a CM had reached when it last sent a REQ or REP."""
+def _keep_established(holders: dict[Hashable, Any]) -> None:
+    """Make room: forget what has been closed, and the oldest where that is not enough."""
+    kept = [(key, connection) for key, connection in holders.items() if connection.outcome == "established"]
+    holders.clear()
+    holders.update(kept[-MOST_IDS // 2 :])
 
-    step: Step
-    psn: int
-    comm_id: int
-    tid_high: int | None  # high half of its own TransactionIDs; a REP copies the peer's
+
+def _given_twice(connection: Connection, step: Step, other: Connection) -> Iterator[Verdict]:
+    """The verdict on the passive end's id, which `other` had when this RTU came."""
+    end = connection.passive
+    key = (end.ca_guid, end.comm_id)
+    owner = next((role for role in PEER if (other.end(role).ca_guid, other.end(role).comm_id) == key), None)
+    if owner is None or other.end(owner).state != "ESTABLISHED" or other.outcome != "established":
+        return  # closed, or it has another id since
+    reply = next((old for old in connection.steps if old.message.type == "REP"), step)
+    same_place = other.end(owner).address == end.address
+    yield Verdict(
+        f"{end_name(end)} gave Communication ID {comm_id(end.comm_id)} to this connection while another one of CA"
+        f" {guid(end.ca_guid or 0)}, established with {end_name(other.peer(owner))}, still has it.",
+        (*other.steps[:1], reply),
+        {"comm_id": end.comm_id, "ca_guid": end.ca_guid, "same_address": same_place},
+        confidence="probable" if same_place else "possible",
+        severity=None if same_place else "warning",
+        related=(other,),
+    )
 
 
 @rule(
@@ -146,41 +154,60 @@ class _Trace(NamedTuple):
     ),
     advice="Ask the host (uptime, dmesg, driver reload); treat its earlier connections as gone.",
 )
-def reboot_hint(event: Event, view: View) -> Iterator[Verdict]:
-    if event.step is None:
-        return
-    step, message = event.step, event.step.message
+def reboot_hint(event: Event, view: View) -> Iterable[Verdict]:
+    step = event.step
+    if step is None:
+        return ()
+    message = step.message
     fields, psn = message.fields, message.psn
-    if psn is None or not fields.local_ca_guid or fields.local_comm_id is None:
+    if psn is None or not fields.local_ca_guid:
+        return ()
+    # For each port what it sent last: [its address, newest REQ or REP, newest REQ (a REP copies the peer's TID)].
+    # The first port of a CA stands under its GUID, others under GUID and address.
+    traces, source, key = view.memory["X03"], message.source, fields.local_ca_guid
+    known: list[Any] | None = traces.get(key)
+    if known is not None and known[0] is not source and known[0] != source:
+        key = (key, source)
+        known = traces.get(key)
+    if known is None:
+        traces[key] = [source, step, step if event.kind == "REQ" else None]
+        return ()
+    fallen = psn < NEAR_ZERO and psn < known[1].message.psn
+    verdicts = _reboot(step, known[1], known[2]) if fallen else ()
+    known[1] = step
+    if event.kind == "REQ":
+        known[2] = step
+    return verdicts
+
+
+def _reboot(step: Step, last: Step, last_request: Step | None) -> Iterator[Verdict]:
+    """The verdict on an address whose PSN fell from that of `last` to that of `step`."""
+    message, before = step.message, last.message
+    fields, psn = message.fields, message.psn
+    if psn is None or before.psn is None or before.psn >= PSN_RANGE - WRAP_MARGIN:
         return
-    key: tuple[int, Address] = (fields.local_ca_guid, message.source)
-    traces = view.memory["X03"]
-    last: _Trace | None = traces.get(key)
-    tid_high = message.tid >> 32 if message.type == "REQ" else None
-    if last is not None and tid_high is None:
-        tid_high = last.tid_high
-    traces[key] = _Trace(step, psn, fields.local_comm_id, tid_high)
-    if last is None or psn >= last.psn or psn >= NEAR_ZERO or last.psn >= PSN_RANGE - WRAP_MARGIN:
-        return
-    new_agent = last.tid_high is not None and tid_high != last.tid_high
-    new_ids = _unrelated(last.comm_id, fields.local_comm_id)
+    old_agent = last_request.message.tid >> 32 if last_request is not None else None
+    agent = message.tid >> 32 if message.type == "REQ" else old_agent
+    new_agent = old_agent is not None and agent != old_agent
+    old_id = before.fields.local_comm_id
+    new_ids = _unrelated(old_id, fields.local_comm_id)
     if not (new_agent or new_ids):
         return
-    changes = [f"Communication IDs from {comm_id(last.comm_id)} to {comm_id(fields.local_comm_id)}"] if new_ids else []
+    changes = [f"Communication IDs from {comm_id(old_id)} to {comm_id(fields.local_comm_id)}"] if new_ids else []
     if new_agent:
-        changes.append(f"TransactionIDs from agent 0x{last.tid_high or 0:08x} to 0x{tid_high or 0:08x}")
+        changes.append(f"TransactionIDs from agent 0x{old_agent or 0:08x} to 0x{agent or 0:08x}")
     yield Verdict(
-        f"QP1 of {address(message.source)} fell from PSN {last.psn} back to {psn} within"
-        f" {duration(message.time - last.step.message.time)}, {' and '.join(changes)}: its host rebooted, or"
+        f"QP1 of {address(message.source)} fell from PSN {before.psn} back to {psn} within"
+        f" {duration(message.time - before.time)}, {' and '.join(changes)}: its host rebooted, or"
         " reloaded the driver.",
-        (last.step, step),
+        (last, step),
         {
-            "last_psn": last.psn,
+            "last_psn": before.psn,
             "psn": psn,
-            "last_comm_id": last.comm_id,
+            "last_comm_id": old_id,
             "comm_id": fields.local_comm_id,
-            "last_tid_high": last.tid_high,
-            "tid_high": tid_high,
+            "last_tid_high": old_agent,
+            "tid_high": agent,
         },
         confidence="probable" if psn == 0 or (new_agent and new_ids) else "possible",
     )
@@ -228,12 +255,18 @@ def captured_twice(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
+def _dreqs_only(history: str) -> bool:
+    """Both sides sent a DREQ, and neither a DREP."""
+    return "d" in history and "D" in history and "e" not in history and "E" not in history
+
+
 @rule(
     "X08",
     "crossing-dreqs",
     "Both sides sent a DREQ before either got a DREP",
     severity="info",
     on=("DREQ",),
+    history=_dreqs_only,
     clause="IBA 12.9.7, 12.10.8 (communication release); Linux cm_dreq_handler in DREQ_SENT",
     explanation=(
         "Both consumers closed at the same time and their DREQs crossed. Legal: each side answers the other's DREQ and"
@@ -244,10 +277,9 @@ def captured_twice(event: Event, view: View) -> Iterator[Verdict]:
 )
 def crossing_dreqs(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    history = connection.history
-    if "d" not in history or "D" not in history or "E" in history or "e" in history:
+    if step is None or step.sender == "unknown":
         return
-    if step is None or step.sender == "unknown" or history.count("d" if step.sender == "passive" else "D") != 1:
+    if connection.history.count("d" if step.sender == "passive" else "D") != 1:
         return
     other = next(old for old in connection.steps if old.message.type == "DREQ" and old.sender == PEER[step.sender])
     gap = step.message.time - other.message.time

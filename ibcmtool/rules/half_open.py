@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.lapses import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import PEER, Confidence, Connection, Event, Role
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import of_type
+from ibcmtool.rules.history import of_type, role_of
+from ibcmtool.rules.occasions import first, refused_as_stale, rejected
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid, qpn
 
 REPEATED_REFUSALS = 3  # S09 speaks from the next one on
 REFUSED_QPNS_KEPT = 4096
+OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
 CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
 
 
@@ -22,7 +25,9 @@ CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
     "stale-without-cause",
     "REJ 10 (stale connection) for a QPN that this capture knows no connection of",
     severity="warning",
-    on=("REJ", "ENDED"),
+    on=("REJ",),
+    history=first,
+    when=refused_as_stale,
     clause="IBA 12.9.8.3.1",
     explanation="The receiver says that it holds a connection to the QPN of this REQ (or REP), but none that it "
     "could mean was seen, open or in timewait. Most often the capture began after that connection was opened. Info "
@@ -32,11 +37,8 @@ CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
     "own list) and for the DREQ that must follow the REJ.",
 )
 def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step, memory = event.connection, event.step, view.memory["S08"]
-    if event.kind == "ENDED":
-        memory["longest"] = max(memory.get("longest", 0), event.time - connection.opened)
-        return
-    if step is None or step.message.fields.reason != STALE_CONNECTION or step.retransmission_of:
+    connection, step = event.connection, event.step
+    if step is None:
         return
     refused, end = (
         (connection.request, connection.active) if step.sender == "passive" else (connection.reply, connection.passive)
@@ -45,7 +47,7 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
     if refused is None or any(conflict.same_peer for conflict in conflicts):
         return
     age = event.time - view.start
-    young = age <= memory.get("longest", 0) or age < response_wait(connection.request, "active").nominal
+    young = age <= view.longest or age < response_wait(connection.request, "active").nominal
     refused_steps = of_type(connection, "REQ" if step.sender == "passive" else "REP")
     yield Verdict(
         f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
@@ -64,6 +66,7 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
     "The same QPN is refused as stale over and over",
     severity="warning",
     on=("REJ",),
+    when=refused_as_stale,
     clause="IBA 12.9.8.3.1",
     explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver "
     "never gets rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none "
@@ -74,7 +77,7 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
 )
 def stale_again(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.message.fields.reason != STALE_CONNECTION or step.sender != "passive":
+    if step is None or step.sender != "passive":
         return
     end, memory = connection.active, view.memory["S09"]
     key = (end.ca_guid, end.qpn, connection.passive.address)
@@ -98,6 +101,7 @@ def stale_again(event: Event, view: View) -> Iterator[Verdict]:
     "The receiver of a REJ 10 went on with the refused connection",
     severity="error",
     on=("RTU",),
+    history=rejected,
     clause="IBA 12.9.7.1; Linux cm_rej_handler (REJ 10: to TIMEWAIT)",
     explanation="A REJ 10 ends the attempt; its receiver puts the QP into timewait. An RTU for the same exchange "
     "after it means that the REJ was disregarded. A Linux active side that itself refused a REP with REJ 10 repeats "
@@ -121,12 +125,19 @@ def stale_refusal_ignored(event: Event, view: View) -> Iterator[Verdict]:
         )
 
 
+def _one_let_go(history: str) -> bool:
+    """There was a REJ, or a DREQ without any DREP."""
+    dreq, drep = "D" in history or "d" in history, "E" in history or "e" in history
+    return rejected(history) or (dreq and not drep)
+
+
 @rule(
     "S11",
     "half-open",
     "One side has let go, the other still sends on the connection",
     severity="warning",
     on=("ENDED",),
+    history=_one_let_go,
     clause="IBA 12.4.1",
     explanation="One end gave the connection up (a REJ after the REP, or a DREQ retried to the end), yet later than "
     "one timeout after that the other end still sends on it: it does not know. Its next attempt with the same QPN "
@@ -173,31 +184,44 @@ def _left(connection: Connection, role: Role) -> int | None:
     return dreqs[-1].message.time if dreqs and not of_type(connection, "DREP") else None
 
 
+def _one_dreq(history: str) -> bool:
+    """One DREQ from one side, and no DREP. When two cross, each side learns of the end by the other's."""
+    lower = history.lower()
+    return lower.count("d") == 1 and "e" not in lower
+
+
 @rule(
     "S12",
     "dreq-not-repeated",
     "A DREQ was sent once, not answered and not repeated",
     severity="warning",
-    on=("DREQ_LAPSED",),
+    on=("DREQ_EXHAUSTED", "ENDED"),
+    history=_one_dreq,
     clause="Linux ib_destroy_cm_id: one DREQ, no wait for the DREP; IBA 12.10.8",
     explanation="A CM that is alive repeats its DREQ until the DREP comes. One that sends it just once is destroying "
     "the connection with its owner: the process ended or crashed, or the module was unloaded. If that DREQ was lost, "
     "the peer still believes in the connection and will call the next one with this QPN stale.",
-    false_positives="The DREP or the repetitions are missing from the capture; Max CM Retries 0 (not raised).",
+    false_positives="The DREP or the repetitions are missing from the capture: a warning only when several of them are "
+    "overdue, information if the capture ends before. Max CM Retries 0 (not raised).",
     advice="Check whether the process ended on purpose, and whether the peer noticed: its QP goes to error at the "
     "latest when its transport retries are exhausted.",
 )
 def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
-    connection, role = event.connection, event.role
+    connection = event.connection
+    (dreq,) = of_type(connection, "DREQ")
+    role = role_of(dreq)
     if role is None or connection.established is None or max_cm_retries(connection.request) in (None, 0):
         return
-    dreqs = of_type(connection, "DREQ", sender=role)
-    if len(dreqs) != 1 or of_type(connection, "DREP"):
-        return
     end, peer = connection.end(role), connection.peer(role)
-    waited = event.time - dreqs[0].message.time
+    if event.kind == "ENDED" and end.state != "DREQ_SENT":
+        return  # told when it gave up
+    waited, wait = event.time - dreq.message.time, response_wait(connection.request, role).nominal
+    wait += wait // SLACK
+    if waited < wait:
+        return
+    overdue = waited > OVERDUE_REPEATS * wait
     unheard = peer.address not in view.heard
-    confidence: Confidence = "possible" if unheard else "probable"
+    confidence: Confidence = "probable" if overdue and not unheard else "possible"
     yield Verdict(
         f"{end_name(end)} sent one DREQ, saw no DREP in the {duration(waited)} that followed and did not repeat it."
         + (
@@ -205,9 +229,10 @@ def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
             if unheard
             else ""
         ),
-        (dreqs[0],),
+        (dreq,),
         {"dreqs": 1, "waited_ns": waited, "max_cm_retries": max_cm_retries(connection.request)},
         confidence,
+        None if overdue else "info",
         advice=f"Check whether the process on {end_name(end)} ended on purpose, and whether {end_name(peer)} "
         "noticed: its QP goes to error at the latest when its transport retries are exhausted.",
     )
@@ -235,6 +260,8 @@ def one_sided_timewait(event: Event, view: View) -> Iterator[Verdict]:
     peer = connection.peer(role)
     if not dreqs or (peer.state in CLOSED_STATES and peer.state != "UNKNOWN"):
         return
+    if of_type(connection, "DREP", sender=PEER[role]):
+        return  # it had heard of the end
     times = [s.message.time for s in connection.steps if s.sender == PEER[role]]
     data = connection.last_data.get(PEER[role])
     alive = max(times + ([data.time] if data else []), default=0)

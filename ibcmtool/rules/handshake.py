@@ -12,6 +12,7 @@ from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture
+from ibcmtool.rules.occasions import first, late
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, comm_id, duration, end_name
 
@@ -20,12 +21,18 @@ from ibcmtool.words import address, comm_id, duration, end_name
 LONGEST_REQUEST_SPAN = 16 * (exponent(22) + 2 * exponent(18))
 
 
+def _rep_alone(history: str) -> bool:
+    """A REP is all that was seen."""
+    return history == "p"
+
+
 @rule(
     "H01",
     "rep-without-req",
     "A REP answers a REQ that is not in the capture",
     severity="warning",
     on=("REP",),
+    history=_rep_alone,
     clause="IBA 12.9.7.2; Linux cm_rep_handler",
     explanation=(
         "A REP exists only as the answer to a REQ and names it by its Remote Communication ID. No REQ with that id came"
@@ -39,8 +46,8 @@ LONGEST_REQUEST_SPAN = 16 * (exponent(22) + 2 * exponent(18))
     advice="Look for capture drops around the frame; else find out which CM made up the Remote Communication ID.",
 )
 def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if connection.request is not None or step is None or connection.steps[0] is not step:
+    step = event.step
+    if step is None:
         return
     message = step.message
     age = message.time - view.start
@@ -61,6 +68,8 @@ def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
     "A REP for a REQ that was already rejected or given up",
     severity="warning",
     on=("REP",),
+    history=first,
+    when=late,
     clause="IBA 12.9.7.1, 12.9.7.2; Linux cm_send_rej_locked, cm_process_send_error",
     explanation=(
         "A passive side that rejects a REQ is back in its initial state and has nothing to accept any more; a REP after"
@@ -79,10 +88,9 @@ def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    request = connection.request
-    if request is None or step is None or step.retransmission_of is not None:
+    if step is None:
         return
-    if connection.reject is None and connection.history.count("Q") <= (max_cm_retries(request) or 0):
+    if connection.reject is None and connection.history.count("Q") <= (max_cm_retries(connection.request) or 0):
         return
     earlier = list(before(connection, step))
     rejects = [
@@ -108,7 +116,7 @@ def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
     if end is None:
         return
     gap = step.message.time - end.message.time
-    wait = response_wait(request, "active").nominal
+    wait = response_wait(connection.request, "active").nominal
     if end.message.type == "REJ":
         if gap <= wait:
             return
@@ -123,12 +131,19 @@ def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
+def _tid_of_another(connection: Connection, step: Step) -> bool:
+    """Whether this REP has another TransactionID than the first message of its connection."""
+    return connection.steps[0].message.tid != step.message.tid
+
+
 @rule(
     "H03",
     "rep-tid-mismatch",
     "A REP carries another TransactionID than its REQ",
     severity="warning",
     on=("REP",),
+    history=first,
+    when=_tid_of_another,
     clause="Linux and illumos answer with the TransactionID of the REQ (cm.c, ibcm)",
     explanation=(
         "The answers of a handshake carry the TransactionID of the REQ. Linux matches by Communication IDs and"
@@ -139,11 +154,9 @@ def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rep_tid_mismatch(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or connection.request is None or step.retransmission_of is not None:
+    if step is None or connection.request is None:
         return
     tid = step.message.tid
-    if connection.steps[0].message.tid == tid:
-        return
     requests = of_type(connection, "REQ")
     if not requests or any(request.message.tid == tid for request in requests):
         return
@@ -156,12 +169,25 @@ def rep_tid_mismatch(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
+def _rtu_first(history: str) -> bool:
+    """This is an RTU, or (at the end) there was one with no REP before it."""
+    return history[-1:] in ("U", "u") or "U" in history.partition("p")[0]
+
+
+def _unmatched(connection: Connection, step: Step) -> bool:
+    """Whether this RTU names another id than the REP gave."""
+    reply = connection.reply
+    return reply is not None and reply.local_comm_id != step.message.fields.remote_comm_id
+
+
 @rule(
     "H04",
     "rtu-unmatched",
     "An RTU that fits no REP",
     severity="error",
     on=("RTU", "ENDED"),
+    history=_rtu_first,
+    when=_unmatched,
     clause="IBA 12.9.7.1; Linux cm_rtu_handler looks up both Communication IDs",
     explanation=(
         "An RTU completes a handshake and names both ends by their Communication IDs. One with a Remote Communication"
@@ -179,8 +205,6 @@ def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
     if connection.request is None:
         return
     if step is not None:
-        if connection.reply is None or connection.reply.local_comm_id == step.message.fields.remote_comm_id:
-            return
         yield from _wrong_pair(connection, step)
     elif connection.reply is None and "U" in connection.history and heard(view, connection, "passive"):
         # Judged at the end: a REP may be captured after its RTU.

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import TIMEOUT, before, heard, of_type, one_capture, sends
+from ibcmtool.rules.history import before, heard, of_type, one_capture, sends
+from ibcmtool.rules.occasions import TIMEOUT, over
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, times
 
 AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
+
+
+def _no_rtu(history: str) -> bool:
+    return "U" not in history
 
 
 @rule(
@@ -20,6 +25,7 @@ AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
     "A REP that no RTU followed",
     severity="error",
     on=("REP_EXHAUSTED", "ENDED"),
+    history=_no_rtu,
     clause="IBA 12.9.7.1, 12.9.7.2; COMM_EST makes the RTU dispensable once data arrives",
     explanation=(
         "The active side confirms a REP with an RTU. If every REP allowed was sent and neither RTU, MRA nor REJ came,"
@@ -38,7 +44,7 @@ AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
 )
 def rtu_missing(event: Event, view: View) -> Iterator[Verdict]:
     connection = event.connection
-    if connection.request is None or connection.reply is None or "U" in connection.history:
+    if connection.request is None or connection.reply is None:
         return  # without the REQ there is no telling that the active side's direction was captured
     replies = of_type(connection, "REP")
     if not replies or of_type(connection, "MRA", sender="active"):
@@ -103,6 +109,7 @@ def _unseen(event: Event, connection: Connection, tries: list[Step]) -> Iterator
     "A handshake message long after both sides had left",
     severity="warning",
     on=AFTER_END,
+    history=over,
     clause="IBA 12.9.7; no state after the end accepts these messages (Linux cm.c handlers)",
     explanation=(
         "After DREP, or after a REJ, the exchange is over for both sides. An RTU, MRA, LAP, APR or REP for it more than"
@@ -110,15 +117,15 @@ def _unseen(event: Event, connection: Connection, tries: list[Step]) -> Iterator
         " When the late message only repeats an earlier one, its sender probably never got the REJ: information."
     ),
     false_positives=(
-        "Messages that cross the end on the wire (within one response timeout) are not reported. Clocks of several"
+        "Messages that cross the end on the wire (within one response timeout) are not reported, nor an MRA after a REJ"
+        " that may answer a repeated REQ. Clocks of several"
         " inputs may disagree (then possible). Delayed duplicates from the network look the same."
     ),
     advice="Check the sender of the late message: it holds the connection still. Expect S02 when it returns.",
 )
 def message_after_end(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    history = connection.history
-    if step is None or not ("E" in history or "e" in history or "J" in history or "j" in history):
+    if step is None:
         return
     late: list[Step] = []
     end = None
@@ -132,6 +139,8 @@ def message_after_end(event: Event, view: View) -> Iterator[Verdict]:
             late.append(earlier)
     if end is None or (step.message.type == "REP" and _left_to_h02(end)):
         return
+    if step.message.type == "MRA" and step.sender == "passive" and end.message.type == "REJ":
+        return  # the REJ was lost, and a REQ came again that the capture has late or not at all
     wait = max(response_wait(connection.request, role).nominal for role in ("active", "passive"))
     gap = step.message.time - end.message.time
     if gap <= wait or any(old.message.time - end.message.time > wait for old in late):

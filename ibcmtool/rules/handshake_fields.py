@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import TIMEOUT, of_type
+from ibcmtool.rules.history import of_type
+from ibcmtool.rules.occasions import first, timed_out
 from ibcmtool.rules.view import View
 from ibcmtool.words import guid
 
@@ -33,6 +34,7 @@ INVALID_GID = 12
     "An MRA acknowledges a message that its sender never got",
     severity="error",
     on=("MRA",),
+    history=first,
     clause="IBA 12.6.6 (Message MRAed); Linux cm_mra_handler checks the state",
     explanation=(
         "An MRA buys time for the answer to a message that was received: the passive side sends it for a REQ (0), the"
@@ -47,7 +49,7 @@ INVALID_GID = 12
 )
 def mra_wrong_message(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is not None or step.sender == "unknown":
+    if step is None or step.sender == "unknown":
         return
     mraed = step.message.fields.message_mraed
     if mraed is None:
@@ -79,6 +81,8 @@ def mra_wrong_message(event: Event, view: View) -> Iterator[Verdict]:
     "A REJ for timeout does not say whose it is",
     severity="error",
     on=("REJ",),
+    history=first,
+    when=timed_out,
     clause="IBA table REJ, note on reason 4 (Timeout): the receiver uses the CA GUID in the additional information",
     explanation=(
         "A side that gives up may not know its peer's Communication ID, so a REJ with reason 4 carries its CA GUID as"
@@ -90,7 +94,7 @@ def mra_wrong_message(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rej_timeout_no_guid(event: Event, view: View) -> Iterator[Verdict]:
     step = event.step
-    if step is None or step.message.fields.reason != TIMEOUT or step.retransmission_of is not None:
+    if step is None:
         return
     length, named = step.message.fields.reject_info_length, _named_guid(step)
     if length is None or (length >= GUID_LENGTH and named != 0):
@@ -109,6 +113,8 @@ def rej_timeout_no_guid(event: Event, view: View) -> Iterator[Verdict]:
     "A REJ for timeout names another CA than its sender's",
     severity="error",
     on=("REJ",),
+    history=first,
+    when=timed_out,
     clause="IBA table REJ, note on reason 4; Linux cm_acquire_rejected_id",
     explanation=(
         "The CA GUID in a REJ with reason 4 must be the one that the sender's REQ or REP carried: the receiver looks"
@@ -122,9 +128,7 @@ def rej_timeout_no_guid(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rej_timeout_foreign_guid(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.message.fields.reason != TIMEOUT or step.retransmission_of is not None:
-        return
-    if step.sender == "unknown":
+    if step is None or step.sender == "unknown":
         return
     named, source = _named_guid(step), _guid_source(connection, step.sender)
     length = step.message.fields.reject_info_length
@@ -147,6 +151,7 @@ def rej_timeout_foreign_guid(event: Event, view: View) -> Iterator[Verdict]:
     "A REJ says less than its reason promises",
     severity="warning",
     on=("REJ",),
+    history=first,
     clause="IBA 12.6.7.2 (additional reject information by reason); illumos ibcm reads none that is shorter",
     explanation=(
         "Several reasons come with what the rejecting side would accept: a GID, LID, MTU, rate, or a place to connect"
@@ -161,7 +166,7 @@ def rej_timeout_foreign_guid(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rej_info_length(event: Event, view: View) -> Iterator[Verdict]:
     step = event.step
-    if step is None or step.retransmission_of is not None:
+    if step is None:
         return
     fields = step.message.fields
     length, reason = fields.reject_info_length, fields.reason

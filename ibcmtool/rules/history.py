@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ibcmtool.connections.outcomes import LETTERS
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Role, Step
+from ibcmtool.rules.occasions import TIMEOUT
 from ibcmtool.rules.view import View
 
-TIMEOUT = 4  # REJ reason
 # Messages that cross on the wire, or that a capture has out of order, are this far apart at most.
 DISORDER = 50_000_000
 

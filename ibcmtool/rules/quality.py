@@ -113,12 +113,17 @@ def _finding(
     )
 
 
+def _no_req(history: str) -> bool:
+    return "Q" not in history
+
+
 @rule(
     "C02",
     "begins-inside",
     "The beginning of a connection is not in the capture",
     severity="info",
     on=("ENDED",),
+    history=_no_req,
     clause="no specification clause: a limit of the capture",
     explanation=(
         "Messages named a connection whose REQ was not captured: the capture began later, lost it, or the connection"

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, TIMEOUT, before, gave_up, heard, of_type, one_capture, sends
+from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture, sends
+from ibcmtool.rules.occasions import ANSWER_TIMES, TIMEOUT, first, late, with_mra
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
+ASKED_AGAIN = " The other side asked again in between: an earlier answer may have been lost."
+TOLD_KEPT = 4096  # connections that R07 has spoken of; far more than wait for a DREP at one time
 # What answers the message that an MRA acknowledged.
 ANSWERS = {MRA_OF_REQ: ("REP", "REJ"), MRA_OF_REP: ("RTU", "REJ"), MRA_OF_LAP: ("APR", "REJ")}
 
@@ -32,15 +35,20 @@ class _Answer(NamedTuple):
 def _first_answer(connection: Connection, step: Step, question: str) -> _Answer | None:
     """The timing of `step` as the first answer of its side to `question`; None if it answered before."""
     asked: list[Step] = []
+    ahead: Step | None = None  # an answer that the capture may have before its question
     for earlier in connection.steps:
         if earlier is step:
             break
         if earlier.message.type == question:
+            if ahead is not None and earlier.message.time - ahead.message.time <= DISORDER:
+                return None
             asked.append(earlier)
         elif earlier.message.type == "REQ":
             asked = []  # repeated, so no REP had arrived until then
         elif earlier.sender == step.sender and asked:
             return None
+        elif earlier.sender == step.sender:
+            ahead = earlier
     if not asked:
         return None
     time = step.message.time
@@ -48,7 +56,7 @@ def _first_answer(connection: Connection, step: Step, question: str) -> _Answer 
 
 
 def _late(
-    step: Step, answer: _Answer, allowed: int, allowance: str, side: str, *, begins: bool = False
+    step: Step, answer: _Answer, allowed: int, retries: int | None, allowance: str, side: str, *, begins: bool = False
 ) -> Iterator[Verdict]:
     """The verdict on a first answer: late for certain, or late only if the first sends arrived."""
     kind, question = step.message.type, answer.asked[0].message.type
@@ -59,15 +67,17 @@ def _late(
         "sends": len(answer.asked),
     }
     if answer.since_last > allowed:
+        # The asking side waits no longer than that and sends again, so the capture has missed a later one.
+        missed = len(answer.asked) <= (retries or 0)
         yield Verdict(
             f"{kind} came {duration(answer.since_last)} after the {'last ' if len(answer.asked) > 1 else ''}{question};"
             f" {allowance} allows {duration(allowed)}."
-            + (" The capture begins there: what came before is unknown." if begins else ""),
+            + (" The capture begins there: what came before is unknown." if begins else "")
+            + (f" A repeated {question} in between is missing from the capture." if missed and not begins else ""),
             (answer.asked[-1], step),
             evidence,
-            # Whoever waits that long sends again: the capture may have missed a later one.
-            confidence="probable" if one_capture(answer.asked[-1], step) and not begins else "possible",
-            severity="info" if begins else None,
+            confidence="probable" if one_capture(answer.asked[-1], step) and not (begins or missed) else "possible",
+            severity="info" if begins or missed else None,
         )
     elif answer.since_first > allowed:
         yield Verdict(
@@ -80,18 +90,30 @@ def _late(
         )
 
 
+def _slow_active(connection: Connection, step: Step) -> bool:
+    """Whether this answer of the active side comes later, after the first message, than it may after a REP."""
+    request = connection.request
+    if request is None or step.sender != "active":
+        return False
+    allowed = request.local_cm_response_timeout
+    return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
+
+
 @rule(
     "R04",
     "passive-too-slow",
     "The passive side answered a REQ later than it may",
     severity="warning",
     on=("REP", "REJ", "MRA"),
+    history=first,
+    when=late,
     clause="IBA 12.7 (Remote CM Response Timeout); a slower side owes an MRA (12.6.6)",
     explanation=(
         "The Remote CM Response Timeout of the REQ is what the active side expects of the passive one; two packet lives"
-        " of the path come on top. A first REP, REJ or MRA later than that after the last REQ is a warning. If it is"
-        " late only by the first REQ, the earlier ones may have been lost: information (Linux sends an MRA only for a"
-        " repeated REQ, so an MRA tells that the first did arrive)."
+        " of the path come on top. A first REP, REJ or MRA later than that after the last REQ allowed is a warning; after"
+        " an earlier one it is information, as the active side has sent it again since and the capture lacks that. If it"
+        " is late only by the first REQ, the earlier ones may have been lost: information (Linux sends an MRA only for"
+        " a repeated REQ, so an MRA tells that the first did arrive)."
     ),
     false_positives=(
         "Captured at the active end, the round trip is counted in (two packet lives are granted). REQs lost behind the"
@@ -102,18 +124,18 @@ def _late(
 )
 def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.sender != "passive" or connection.request is None or step.retransmission_of is not None:
-        return
-    asked = connection.request.remote_cm_response_timeout
-    if asked is None or step.message.time - connection.opened <= exponent(asked):
+    if step is None or step.sender != "passive":
         return
     wait = response_wait(connection.request, "active")
+    if wait.assumed:
+        return
     answer = _first_answer(connection, step, "REQ")
     if answer is None or (step.message.type == "REP" and gave_up(connection, step) is not None):
         return
     begins = connection.opened - view.start <= DISORDER
+    retries = max_cm_retries(connection.request)
     yield from _late(
-        step, answer, wait.nominal, "the Remote CM Response Timeout with its path", "passive", begins=begins
+        step, answer, wait.nominal, retries, "the Remote CM Response Timeout with its path", "passive", begins=begins
     )
 
 
@@ -123,11 +145,15 @@ def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     "The active side answered a REP later than it may",
     severity="warning",
     on=("RTU", "REJ", "MRA"),
+    history=first,
+    when=_slow_active,
     clause="IBA 12.7 (Local CM Response Timeout); a slower side owes an MRA (12.6.6)",
     explanation=(
         "The Local CM Response Timeout of the REQ is what the passive side may expect of the active one. A first RTU,"
-        " REJ or MRA later than that after the last REP is a warning. If it is late only by the first REP, the earlier"
-        " ones may have been lost: information. REPs that were followed by a repeated REQ were lost and do not count."
+        " REJ or MRA later than that after the last REP allowed is a warning; after an earlier one it is information, as"
+        " the passive side has sent it again since and the capture lacks that. If it is late only by the first REP, the"
+        " earlier ones may have been lost: information. REPs that were followed by a repeated REQ were lost and do not"
+        " count."
     ),
     false_positives=(
         "Captured at the passive end, the round trip is counted in; Linux has no path time on this side. REPs lost"
@@ -137,17 +163,15 @@ def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
 )
 def active_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.sender != "active" or connection.reply is None or step.retransmission_of is not None:
+    if step is None or connection.reply is None:
         return
     if step.message.type == "REJ" and step.message.fields.reason == TIMEOUT:
         return  # gave up: no REP had arrived that it could have answered
-    asked = connection.request.local_cm_response_timeout if connection.request is not None else None
-    if asked is None or step.message.time - connection.opened <= exponent(asked):
-        return
     wait = response_wait(connection.request, "passive")
     answer = _first_answer(connection, step, "REP")
     if answer is not None:
-        yield from _late(step, answer, wait.nominal, "the Local CM Response Timeout", "active")
+        retries = max_cm_retries(connection.request)
+        yield from _late(step, answer, wait.nominal, retries, "the Local CM Response Timeout", "active")
 
 
 @rule(
@@ -156,6 +180,7 @@ def active_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     "An MRA promised an answer that came too late or never",
     severity="warning",
     on=("REP", "REJ", "RTU", "APR", "ENDED"),
+    history=with_mra,
     clause="IBA 12.6.6 (Service Timeout)",
     explanation=(
         "The sender of an MRA promises its answer (REP or REJ; RTU or REJ; APR) within the Service Timeout. Later, the"
@@ -163,23 +188,22 @@ def active_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     ),
     false_positives=(
         "Silent when the other side ended the attempt first, or when the capture ends before the promise is due. An"
-        " answer that the capture dropped looks like none (then probable)."
+        " answer that the capture dropped looks like none (then probable). When the other side repeated its message"
+        " after the MRA, an earlier answer may have been lost: information."
     ),
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
 )
 def mra_promise_broken(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if "M" not in connection.history and "m" not in connection.history:
-        return
     if step is not None:
         if step.retransmission_of is None and step.sender != "unknown":
-            yield from _late_promise(connection, step)
+            yield from _late_promise(connection, step, step.sender)
         return
     for role in PEER:
         yield from _forgotten_promise(event, connection, role)
 
 
-def _late_promise(connection: Connection, step: Step) -> Iterator[Verdict]:
+def _late_promise(connection: Connection, step: Step, role: Role) -> Iterator[Verdict]:
     mra = _newest_mra(connection, step)
     if mra is None:
         return
@@ -189,12 +213,20 @@ def _late_promise(connection: Connection, step: Step) -> Iterator[Verdict]:
     gap, promised = step.message.time - mra.message.time, exponent(fields.service_timeout)
     if gap <= promised:
         return
+    asked_again = _asked_again(connection, mra, role)
     yield Verdict(
-        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}.",
+        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
+        + (ASKED_AGAIN if asked_again else ""),
         (mra, step),
         {"gap_ns": gap, "service_timeout": fields.service_timeout, "promised_ns": promised},
-        confidence="certain" if one_capture(mra, step) else "probable",
+        confidence="possible" if asked_again else "certain" if one_capture(mra, step) else "probable",
+        severity="info" if asked_again else None,
     )
+
+
+def _asked_again(connection: Connection, mra: Step, role: Role) -> bool:
+    """Whether the side that got this MRA has sent anything after it: its message again, for want of the answer."""
+    return any(step.sender == PEER[role] for step in connection.steps if step.message.time > mra.message.time)
 
 
 def _newest_mra(connection: Connection, step: Step) -> Step | None:
@@ -225,16 +257,18 @@ def _forgotten_promise(event: Event, connection: Connection, role: Role) -> Iter
             return  # the other side ended it first
     if event.time <= due or role in connection.first_data:
         return
+    asked_again = _asked_again(connection, mra, role)
     yield Verdict(
         f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
-        f" {duration(event.time - mra.message.time)} that followed.",
+        f" {duration(event.time - mra.message.time)} that followed." + (ASKED_AGAIN if asked_again else ""),
         (mra,),
         {
             "service_timeout": fields.service_timeout,
             "promised_ns": promised,
             "waited_ns": event.time - mra.message.time,
         },
-        confidence="probable",
+        confidence="possible" if asked_again else "probable",
+        severity="info" if asked_again else None,
     )
 
 
@@ -243,7 +277,7 @@ def _forgotten_promise(event: Event, connection: Connection, role: Role) -> Iter
     "drep-missing",
     "A DREQ got no DREP",
     severity="warning",
-    on=("DREQ_LAPSED", "DREQ_EXHAUSTED", "ENDED"),
+    on=("DREQ_LAPSED", "DREQ_EXHAUSTED"),
     clause="IBA 12.9.7 (DREQ sent: to TimeWait when the retries are used up); Linux cm_process_send_error",
     explanation=(
         "A DREQ is repeated until its DREP comes. Without one, the sender waits through every retry (73 s with upstream"
@@ -261,11 +295,7 @@ def _forgotten_promise(event: Event, connection: Connection, role: Role) -> Iter
     ),
 )
 def drep_missing(event: Event, view: View) -> Iterator[Verdict]:
-    connection = event.connection
-    told = view.memory["R07"]  # connections that live still
-    if event.kind == "ENDED":
-        told.pop(connection.id, None)
-        return
+    connection, told = event.connection, view.memory["R07"]
     role = event.role or "active"
     dreqs = of_type(connection, "DREQ", sender=role)
     if not dreqs:
@@ -278,7 +308,9 @@ def drep_missing(event: Event, view: View) -> Iterator[Verdict]:
     if not exhausted:
         if connection.id in told or tries[-1].message.time > event.time:
             return  # sent again after all: not the end yet
-        told[connection.id] = True
+        told[connection.id] = True  # the newest last
+        while len(told) > TOLD_KEPT:
+            del told[next(iter(told))]
     span = tries[-1].message.time - tries[0].message.time
     peer = connection.peer(role)
     known = heard(view, connection, PEER[role])

@@ -13,12 +13,14 @@ from typing import Any
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of, sends, sent
+from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of, sends
+from ibcmtool.rules.occasions import again, anew
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration
 
 RETRIED = ("REQ", "REP", "DREQ")
 MRAED = {"REQ": 0, "REP": 1}  # value of Message MRAed
+MRAS_LOST = 3  # so many in a row may be lost on the way
 # Timers tick and captures stamp late; anything shorter than this share of the wait is too early.
 EARLY_TENTHS = 9
 
@@ -29,6 +31,7 @@ EARLY_TENTHS = 9
     "A message was sent more often than Max CM Retries allows",
     severity="error",
     on=RETRIED,
+    history=again,
     clause="IBA 12.7.27 (Max CM Retries)",
     explanation=(
         "The REQ sets Max CM Retries for both sides: a REQ, REP or DREQ is sent at most that often again. More sends"
@@ -44,7 +47,7 @@ EARLY_TENTHS = 9
 )
 def too_many_sends(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is None:
+    if step is None:
         return
     retries = max_cm_retries(connection.request)
     if retries is None:
@@ -92,6 +95,7 @@ def _since_repeated_request(connection: Connection, tries: list[Step]) -> tuple[
     "A message was sent again before its answer was due",
     severity="warning",
     on=RETRIED,
+    history=again,
     clause="IBA 12.7 (Remote and Local CM Response Timeout); Linux cm_convert_to_ms",
     explanation=(
         "The REQ says how long each side may take to answer: the Remote CM Response Timeout binds the active side's"
@@ -108,7 +112,7 @@ def _since_repeated_request(connection: Connection, tries: list[Step]) -> tuple[
 )
 def retransmit_too_early(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is None or connection.request is None:
+    if step is None or connection.request is None:
         return
     role = role_of(step)
     if role is None:
@@ -158,22 +162,23 @@ def _excused(connection: Connection, earlier: Step, later: Step, sender: Role) -
     "A message was sent again although an MRA had asked for time",
     severity="warning",
     on=("REQ", "REP"),
+    history=again,
     clause="IBA 12.6.6 (Service Timeout); Linux cm_mra_handler",
     explanation=(
         "An MRA tells the sender of a REQ or REP to wait for its Service Timeout before it sends again. A"
-        " retransmission before nine tenths of that (as Linux rounds it) means that the MRA was lost or ignored. The"
-        " first time loss is the likelier reason (information); a sender that does so after a second MRA probably"
-        " ignores them (warning)."
+        " retransmission before nine tenths of that (as Linux rounds it) means that the MRA was lost or ignored. Loss"
+        " is the likelier reason (information). A sender that does so after a fourth MRA, or although another input"
+        " shows that the MRA came further, probably ignores them (warning)."
     ),
     false_positives=(
-        "The MRA may have been lost behind the capture point (once, hence information). Within 50 ms of the MRA the"
+        "The MRA may have been lost behind the capture point (hence information). Within 50 ms of the MRA the"
         " two may have crossed: silent. Only the first gap after an MRA is judged: newer kernels apply it once."
     ),
     advice="If the requester also gives up early, it does not honour MRAs: raise its CM response timeout instead.",
 )
 def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is None or step.sender == "unknown":
+    if step is None or step.sender == "unknown":
         return
     mra = None
     for earlier in before(connection, step):
@@ -191,14 +196,16 @@ def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
     promised = linux(fields.service_timeout)
     if gap <= DISORDER or gap * 10 >= promised * EARLY_TENTHS:
         return
-    earlier_mras = [old for old in of_type(connection, "MRA", sender=PEER[step.sender]) if old is not mra]
-    ignores = any(old.message.fields.message_mraed == fields.message_mraed for old in earlier_mras)
+    mras = of_type(connection, "MRA", sender=PEER[step.sender])
+    count = sum(old.message.fields.message_mraed == fields.message_mraed for old in mras)
+    arrived = any(copy.file != mra.message.file for copy in mra.sightings)
+    ignores = arrived or count > MRAS_LOST
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"
         f" {duration(exponent(fields.service_timeout))}: "
-        + ("not the first one that it does not heed." if ignores else "the MRA was lost on the way or ignored."),
+        + ("it was captured on its way twice." if arrived else f"the MRA ({count} so far) was lost or ignored."),
         (mra, step),
-        {"gap_ns": gap, "service_timeout": fields.service_timeout, "promised_ns": promised},
+        {"gap_ns": gap, "service_timeout": fields.service_timeout, "promised_ns": promised, "mras": count},
         confidence="probable" if ignores and one_capture(mra, step) else "possible",
         severity=None if ignores else "info",
     )
@@ -210,6 +217,7 @@ def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
     "A message was sent again with other contents",
     severity="error",
     on=("REQ", "REP", "RTU", "DREQ"),
+    history=anew,
     clause="IBA 12.9.7 (a retry repeats the message); Linux posts the same buffer again",
     explanation=(
         "A retry has the same ids and TransactionID as the message that it repeats, and so must have the same"
@@ -225,11 +233,9 @@ def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
 )
 def changed_retransmission(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is not None or sent(connection, step) < 2:
+    if step is None or step.message.icrc_ok is False:
         return
     message = step.message
-    if message.icrc_ok is False:
-        return
     for earlier in of_type(connection, message.type):
         old = earlier.message
         if earlier is step:

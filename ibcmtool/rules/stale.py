@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.book import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.model import PEER, Confidence, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule, severity_under
 from ibcmtool.rules.history import of_type
+from ibcmtool.rules.occasions import entangled, first, refused_as_stale
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid, qpn
 
@@ -67,6 +68,8 @@ def _conflict_with(event: Event, old: Connection) -> Conflict | None:
     "A REQ with the QPN of a connected QP was accepted",
     severity="error",
     on=("REP",),
+    history=first,
+    when=entangled,
     clause="IBA 12.9.8.3.1 (REQ received); Linux cm_match_req",
     explanation="The receiver of this REQ has a connection, still open, to the very QPN that the REQ names (same CA "
     "GUID). It had to refuse with REJ 10 (stale connection) and to release the old connection with a DREQ, because "
@@ -80,7 +83,7 @@ def _conflict_with(event: Event, old: Connection) -> Conflict | None:
 )
 def stale_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if not connection.request_conflicts or step is None or step.retransmission_of or connection.ghost_of:
+    if not connection.request_conflicts or step is None or connection.ghost_of:
         return
     request = of_type(connection, "REQ")[0]
     for conflict in _held(connection.request_conflicts):
@@ -185,12 +188,18 @@ def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
+def _reply_contested(connection: Connection, step: Step) -> bool:
+    return connection.reply_conflicts != ()
+
+
 @rule(
     "S04",
     "stale-rep-accepted",
     "A REP with the QPN of a connected QP was accepted",
     severity="error",
     on=("RTU",),
+    history=first,
+    when=_reply_contested,
     clause="IBA 12.9.8.3.1 (REP received); Linux cm_rep_handler",
     explanation="The REP names a QPN of the passive CA to which the active side has a connection already. It had to be "
     "refused with REJ 10 (message REP), followed by a DREQ on the old connection; it was answered with RTU.",
@@ -200,7 +209,7 @@ def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
 )
 def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if not connection.reply_conflicts or step is None or step.retransmission_of:
+    if step is None:
         return
     replies = of_type(connection, "REP")
     for conflict in _held(connection.reply_conflicts):
@@ -224,6 +233,8 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
     "A REQ whose QPN is in the receiver's timewait was accepted",
     severity="info",
     on=("REP",),
+    history=first,
+    when=entangled,
     clause="IBA 12.4 against 12.9.7.2; Linux since 2.6.19 accepts",
     explanation="The connection that used this QPN was closed by both sides, but the receiver's timewait for it is "
     "not over. The strict reading (12.4: the CM puts local and remote QPN into timewait) wants such a REQ refused as "
@@ -236,7 +247,7 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
 )
 def timewait_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if not connection.request_conflicts or step is None or step.retransmission_of or connection.ghost_of:
+    if not connection.request_conflicts or step is None or connection.ghost_of:
         return
     yield from _in_timewait(event, step, view, "accepted it (REP)", severity_under(view.policy, "error", "info"))
 
@@ -247,6 +258,7 @@ def timewait_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     "A REQ was refused as stale although its QPN was only in timewait",
     severity="warning",
     on=("REJ",),
+    when=refused_as_stale,
     clause="IBA 12.9.7.2 against 12.4; Linux up to 2.6.18 and illumos refuse",
     explanation="The old connection was closed by both sides; no open one with this QPN is known. The receiver "
     "refused all the same because its timewait was not over. Right under the strict reading (no finding there), "
@@ -256,9 +268,9 @@ def timewait_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
 )
 def timewait_req_refused(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.sender != "passive" or step.message.fields.reason != STALE_CONNECTION:
+    if step is None or step.sender != "passive" or view.policy == "strict":
         return
-    if view.policy == "strict" or any(_open(conflict) for conflict in connection.request_conflicts):
+    if any(_open(conflict) for conflict in connection.request_conflicts):
         return
     yield from _in_timewait(event, step, view, "refused it with REJ 10", "warning")
 

@@ -8,14 +8,15 @@ possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ibcmtool.connections.book import CLOSED_STATES
 from ibcmtool.model import PEER, Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, of_type
+from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
-from ibcmtool.words import comm_id, duration, end_name, qpn
+from ibcmtool.words import comm_id, duration, end_name, qpn, times
 
 DUPLICATE_COMM_ID = 30  # REJ reason
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
@@ -24,7 +25,7 @@ ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 def _early_reuse(event: Event) -> Iterator[tuple[Conflict, Timewait, Step]]:
     """Connections whose owner gives this QPN to a new connection before its own timewait is surely over."""
     connection, step = event.connection, event.step
-    if step is None or step.retransmission_of is not None or connection.ghost_of is not None:
+    if step is None or connection.ghost_of is not None:
         return
     conflicts = connection.request_conflicts if event.kind == "REQ" else connection.reply_conflicts
     for conflict in conflicts:
@@ -84,6 +85,8 @@ def _starting_psn(connection: Connection, kind: str) -> int | None:
     "A CA reuses its own QPN inside its own timewait",
     severity="error",
     on=("REQ", "REP"),
+    history=first,
+    when=entangled,
     clause="IBA 12.4, 12.9.7 (the QP stays in reset, init or error until timewait is over)",
     explanation="After a connection is closed, late packets to its QPN may still be in the network; a new connection "
     "on the same QPN would take them for its own and corrupt data. So the owner must not use the QPN before its "
@@ -107,6 +110,8 @@ def reused_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     "A CA reuses its own QPN before its timewait is surely over",
     severity="warning",
     on=("REQ", "REP"),
+    history=first,
+    when=entangled,
     clause="IBA 12.4; durations by implementation",
     explanation="As T01, but after the shortest timewait: before the time that Linux would take (warning, probable) "
     "or before the longest that any implementation takes (info, possible). The active side's packet life is not on "
@@ -130,12 +135,19 @@ def reused_early(event: Event, view: View) -> Iterator[Verdict]:
             yield verdict._replace(confidence="possible", severity="info")
 
 
+def _one_req(history: str) -> bool:
+    """This REQ is all that was seen."""
+    return history == "Q"
+
+
 @rule(
     "T03",
     "comm-id-reused",
     "A Communication ID is used for a new connection while the old one lives",
     severity="error",
     on=("REQ",),
+    history=_one_req,
+    when=entangled,
     clause="IBA 12.7.1; REJ reason 30 exists for it",
     explanation="The REQ carries a Local Communication ID that the same CA uses in another connection which is open "
     "or in its timewait, with other content. All later messages are found by these ids, so they can go to the wrong "
@@ -147,7 +159,7 @@ def reused_early(event: Event, view: View) -> Iterator[Verdict]:
 )
 def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
     connection, step, conflict = event.connection, event.step, event.connection.comm_id_conflict
-    if conflict is None or step is None or step is not connection.steps[0]:
+    if conflict is None or step is None:
         return
     old = conflict.other
     timewait = old.end(conflict.owner).timewait
@@ -172,6 +184,7 @@ def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
     "REJ 30: the receiver knows this Local Communication ID already",
     severity="info",
     on=("REJ",),
+    history=first,
     clause="IBA 12.6.7.2, reason 30",
     explanation="The receiver refused the REQ because the same CA uses the same Communication ID in a connection "
     "that it still has. Typical after the sender rebooted.",
@@ -180,7 +193,7 @@ def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
 )
 def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is not None and step.message.fields.reason == DUPLICATE_COMM_ID and step.retransmission_of is None:
+    if step is not None and step.message.fields.reason == DUPLICATE_COMM_ID:
         identifier = comm_id(connection.active.comm_id or 0)
         yield Verdict(
             f"{end_name(connection.passive)} refused Local Communication ID {identifier} of "
@@ -190,12 +203,19 @@ def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
         )
 
 
+def _ignored(connection: Connection, step: Step) -> bool:
+    """Whether the receiver takes no notice of this message: so it is when a DREQ does not name its QPN."""
+    return step.disposition == "ignored"
+
+
 @rule(
     "T05",
     "dreq-wrong-qpn",
     "A DREQ names a QPN that is not the peer's",
     severity="error",
     on=("DREQ",),
+    history=first,
+    when=_ignored,
     clause="IBA table of DREQ (Remote QPN); Linux cm_dreq_handler",
     explanation="The Communication IDs belong to a known connection, but the Remote QPN is not the one that the peer "
     "named in its REQ or REP. The receiver must ignore such a DREQ; so it will be repeated until its retries are "
@@ -206,7 +226,7 @@ def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
 )
 def dreq_wrong_qpn(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.sender == "unknown" or step.retransmission_of is not None or connection.request is None:
+    if step is None or step.sender == "unknown" or connection.request is None:
         return
     named, right = step.message.fields.remote_qpn, connection.peer(step.sender).qpn
     if named is None or right is None or named == right or connection.request.transport_service_type == 3:
@@ -219,17 +239,25 @@ def dreq_wrong_qpn(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
+def _after_ignored(connection: Connection, step: Step) -> bool:
+    """Whether the message before this one had no effect."""
+    steps = connection.steps
+    return len(steps) > 1 and steps[-2].disposition == "ignored"
+
+
 @rule(
     "T06",
     "dreq-in-timewait",
     "A repeated DREQ was treated wrongly after the connection was closed",
     severity="warning",
-    on=("DREQ_LAPSED", "DREP"),
+    on=("DREQ_EXHAUSTED", "DREP"),
+    when=_after_ignored,
     clause="IBA 12.9.7 (TimeWait: DREQ received)",
     explanation="A DREP may be lost; so a CM in timewait must answer a repeated DREQ again when it names the right "
     "QPN (warning if it does not), and ignore one with a wrong QPN (info if it answers: Linux does so statelessly "
     "once the connection is forgotten).",
-    false_positives="The second DREP is missing from the capture.",
+    false_positives="The second DREP is missing from the capture: raised only when the DREQ was repeated more than "
+    "once after the first DREP, until its sender gave up.",
     advice="Nothing is lost: both sides end in timewait. Look at the CM that does not answer if it happens often.",
 )
 def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
@@ -242,21 +270,24 @@ def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
     if not dreqs or not dreps or dreqs[-1].retransmission_of is None or connection.request is None:
         return
-    if dreqs[-1].message.time - dreps[-1].message.time < DISORDER:
-        return  # answered, or captured in the wrong order
+    # One that is repeated once more was answered, in a message that is not in the capture: its sender was content.
+    unanswered = [dreq for dreq in dreqs if dreq.message.time - dreps[-1].message.time >= DISORDER]
+    if len(unanswered) < 2:
+        return
     waited = event.time - dreqs[-1].message.time
     yield Verdict(
-        f"DREQ repeated {duration(dreqs[-1].message.time - dreps[-1].message.time)} after a DREP (which may have "
-        f"been lost), and not answered again within {duration(waited)}.",
+        f"DREQ repeated {times(len(unanswered))} after a DREP (which may have been lost), at last "
+        f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
+        f"{duration(waited)}.",
         (dreps[-1], dreqs[-1]),
-        {"waited_ns": waited},
+        {"repetitions": len(unanswered), "waited_ns": waited},
         "probable",
     )
 
 
 def _wrong_one_answered(event: Event) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.sender == "unknown" or len(connection.steps) < 2:
+    if step is None or step.sender == "unknown":
         return
     last = connection.steps[-2]
     right = connection.end(step.sender).qpn
@@ -281,6 +312,8 @@ def _wrong_one_answered(event: Event) -> Iterator[Verdict]:
     "A REQ of a connection that is over came again and was accepted",
     severity="warning",
     on=("REP",),
+    history=first,
+    when=entangled,
     clause="Linux: ids are forgotten on entering timewait",
     explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when timewait "
     "begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated without "
@@ -290,7 +323,7 @@ def _wrong_one_answered(event: Event) -> Iterator[Verdict]:
 )
 def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
     connection, step, old = event.connection, event.step, event.connection.ghost_of
-    if old is None or step is None or step.retransmission_of is not None:
+    if old is None or step is None:
         return
     request = of_type(connection, "REQ")[0]
     late = request.message.time - (old.closed or old.opened)
@@ -309,6 +342,8 @@ def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
     "A CA keeps a shorter timewait than any model knows",
     severity="info",
     on=("REQ", "REP"),
+    history=first,
+    when=entangled,
     clause="IBA 12.4; connections/timers.py",
     explanation="At least three times this CA reused a QPN before the shortest timewait that the fields of its "
     "connections allow: it keeps a shorter one, or none. A statistic; the single cases are T01.",
@@ -338,6 +373,7 @@ def short_timewait(event: Event, view: View) -> Iterator[Verdict]:
     "The same consumer connects again inside timewait, with another QPN",
     severity="info",
     on=("REQ", "DREP"),
+    history=first,
     clause="IBA 12.4 (timewait binds the QPN, not the consumer)",
     explanation="A consumer reconnects from the same address and port (or to the same service, without IP "
     "addressing) while the QP of its last connection is in timewait, and uses another QP: as it should be. Good to "
@@ -345,17 +381,22 @@ def short_timewait(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="None: it accuses nobody.",
     advice="Nothing to do.",
 )
-def reconnect_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step, memory = event.connection, event.step, view.memory["T10"]
-    active = connection.active
-    if step is None or step.retransmission_of is not None or not active.ca_guid:
-        return
+def reconnect_in_timewait(event: Event, view: View) -> Iterable[Verdict]:
+    connection, memory = event.connection, view.memory["T10"]
+    guid = connection.active.ca_guid
+    if not guid:
+        return ()
     # One connection per CA: a reconnecting consumer comes back before others close theirs, or is not worth a line.
     if event.kind == "DREP":
-        memory[active.ca_guid] = connection
-        return
-    old: Connection | None = memory.get(active.ca_guid)
-    if old is None or old is connection or old.active.timewait is None or not _same_consumer(old, connection):
+        memory[guid] = (connection.active.name, connection)
+        return ()
+    name, old = memory.get(guid, (None, None))
+    return _reconnect(event, old) if name == connection.active.name else ()
+
+
+def _reconnect(event: Event, old: Connection) -> Iterator[Verdict]:
+    connection, step, active = event.connection, event.step, event.connection.active
+    if step is None or old is connection or old.active.timewait is None or not _same_consumer(old, connection):
         return
     after = step.message.time - old.active.timewait.start
     if old.active.qpn != active.qpn and 0 <= after < old.active.timewait.likely - old.active.timewait.start:
@@ -370,4 +411,4 @@ def reconnect_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
 
 def _same_consumer(old: Connection, new: Connection) -> bool:
     same_target = old.service_id == new.service_id and old.passive.address.matches(new.passive.address)
-    return same_target and old.active.name == new.active.name and old.active.address.matches(new.active.address)
+    return same_target and old.active.address.matches(new.active.address)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from conversation import Conversation, Host, run
+
+from ibcmtool.rules import cross
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -113,6 +116,40 @@ def test_comm_id_at_two_addresses_with_one_guid() -> None:
     second.establish(5)
     finding = run(first).only("X02")
     assert (finding.severity, finding.confidence) == ("warning", "possible")
+
+
+def test_comm_id_that_was_given_back() -> None:
+    """X02: a second REP replaced it after a REJ, so that it is free for another connection."""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    old = first.comm_ids["passive"]
+    first.active(1, "REJ", reason=28)
+    first.passive(2, "REP", local_comm_id=0x4711)
+    second = first.another(active=Host(C))
+    second.comm_ids["passive"] = old
+    second.establish(5)
+    assert "X02" not in run(first).codes
+
+
+def test_only_the_newest_comm_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X02: the closed ones are forgotten first."""
+    monkeypatch.setattr(cross, "MOST_IDS", 8)
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    for number in range(20):
+        closed = first.another()
+        closed.establish(number + 1)
+        closed.close(number + 1.1)
+    second = first.another(active=Host(C))
+    second.comm_ids["passive"] = first.comm_ids["passive"]
+    second.establish(50)
+    assert run(first).only("X02").related == (1,)
+    for number in range(20):
+        first.another().establish(number + 100)
+    third = first.another(active=Host(C))
+    third.comm_ids["passive"] = first.comm_ids["passive"]
+    third.establish(200)
+    assert run(first).only("X02").related == (1,)
 
 
 def test_host_that_rebooted() -> None:

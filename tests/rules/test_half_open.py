@@ -121,6 +121,22 @@ def test_s12_silent_when_answered_repeated_not_yet_due_or_never_to_be_repeated()
     assert "S12" not in run(dying(max_cm_retries=0), until=60).codes
 
 
+def test_s12_is_information_while_few_repetitions_are_overdue():
+    finding = run(dying(), until=15).only("S12")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_s12_is_told_once_when_the_sender_has_given_up():
+    assert run(dying(), until=1000).only("S12").severity == "warning"
+
+
+def test_s12_silent_when_dreqs_cross():
+    """Each side learns of the end by the other's DREQ, so neither repeats its own."""
+    talk = dying()
+    talk.passive(1.001, "DREQ")
+    assert "S12" not in run(talk, until=60).codes
+
+
 def unanswered_dreqs(data_at):
     talk = Conversation()
     talk.establish(0, max_cm_retries=3)
@@ -138,6 +154,17 @@ def test_t09_the_other_side_is_still_at_work():
 
 def test_t09_silent_when_the_last_data_came_before_the_dreqs():
     assert "T09" not in run(unanswered_dreqs(0.9), until=200).codes
+
+
+def test_t09_silent_when_there_was_a_drep():
+    talk = Conversation()
+    talk.establish(0, max_cm_retries=1)
+    dreq = talk.active(1, "DREQ")
+    drep = talk.passive(9, "DREP")
+    talk.again(9.1, dreq)
+    talk.again(9.2, drep)
+    talk.again(16, dreq)
+    assert "T09" not in run(talk, until=500).codes
 
 
 def test_a_host_that_reboots_and_is_refused():

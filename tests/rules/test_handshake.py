@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from conversation import SECOND, Conversation, Host, run
 
-from ibcmtool.model import Address, CmMessage, Event, Step
-from ibcmtool.rules import CATALOGUE
-from ibcmtool.rules.catalogue import Verdict
-from ibcmtool.rules.view import View
+from ibcmtool.model import Address, CmMessage, Event, Finding, Step
+from ibcmtool.rules import CATALOGUE, Judge
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 OLD = 400.0  # seconds: the capture is older than any REQ retry span
@@ -145,15 +143,16 @@ def test_rep_with_another_tid_in_another_file() -> None:
     assert run(talk).only("H03").confidence == "possible"
 
 
-def judge_rtu(talk: Conversation, rtu: CmMessage, *heard: Address) -> list[Verdict]:
-    """H04's verdicts on an RTU that the tracker gave to the conversation's connection."""
+def judge_rtu(talk: Conversation, rtu: CmMessage, *heard: Address) -> list[Finding]:
+    """What H04 finds in an RTU that the tracker gave to the conversation's connection."""
     (connection,) = run(said for said in talk.capture if said is not rtu).connections
     step = Step(rtu, "active", "unexpected", None, "ESTABLISHED", "REP_SENT")
     connection.steps.append(step)
-    view = View(heard={said.source for said in talk.capture} | set(heard))
-    events = [Event("RTU", rtu.time, connection, step), Event("ENDED", rtu.time + SECOND, connection)]
     connection.history += "U"
-    return [verdict for event in events for verdict in CATALOGUE["H04"].judge(event, view)]
+    judge = Judge(rules=[CATALOGUE["H04"]])
+    judge.view.heard.update({said.source for said in talk.capture}, heard)
+    events = [Event("RTU", rtu.time, connection, step), Event("ENDED", rtu.time + SECOND, connection)]
+    return [finding for event in events for finding in judge.judge(event)]
 
 
 def test_rtu_with_an_id_that_no_rep_gave() -> None:
@@ -162,11 +161,10 @@ def test_rtu_with_an_id_that_no_rep_gave() -> None:
     talk.active(0, "REQ")
     rep = talk.passive(0.01, "REP", local_comm_id=0x11)
     rtu = talk.active(0.02, "RTU", remote_comm_id=0x12)
-    (verdict,) = judge_rtu(talk, rtu)
-    assert verdict.severity is None  # the rule's own, error
-    assert verdict.confidence == "certain"
-    assert [step.message for step in verdict.steps] == [rep, rtu]
-    assert "0x00000012; the REP gave 0x00000011" in verdict.message
+    (finding,) = judge_rtu(talk, rtu)
+    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert finding.frames == ((0, rep.frame), (0, rtu.frame))
+    assert "0x00000012; the REP gave 0x00000011" in finding.message
 
 
 def test_rtu_without_a_rep() -> None:
@@ -174,9 +172,9 @@ def test_rtu_without_a_rep() -> None:
     talk = Conversation(Host(A), Host(B))
     req = talk.active(0, "REQ")
     rtu = talk.active(0.02, "RTU")
-    (verdict,) = judge_rtu(talk, rtu, Host(B).address)
-    assert (verdict.severity, verdict.confidence) == ("info", "possible")
-    assert [step.message for step in verdict.steps] == [req, rtu]
+    (finding,) = judge_rtu(talk, rtu, Host(B).address)
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert finding.frames == ((0, req.frame), (0, rtu.frame))
 
 
 def test_rtu_without_a_rep_in_a_capture_of_one_direction() -> None:

@@ -108,6 +108,17 @@ def test_rep_repeated_after_the_active_side_rejected_it() -> None:
     assert "H02" not in result.codes
 
 
+def test_mra_long_after_the_rej_of_its_side() -> None:
+    """H08: the REJ was lost and the REQ came again; the capture has that REQ a moment later."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    mra = talk.passive(0.01, "MRA")
+    talk.passive(20, "REJ")
+    talk.again(70, mra)
+    talk.again(70.01, req)
+    assert "H08" not in run(talk).codes
+
+
 def test_new_attempt_with_the_same_id_after_a_rej() -> None:
     """H08: a repeated REQ begins anew."""
     talk = Conversation()

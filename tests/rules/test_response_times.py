@@ -8,19 +8,40 @@ from __future__ import annotations
 from conversation import Conversation, Host, run
 
 
-def test_rep_later_than_the_req_allows() -> None:
+def test_rej_later_than_the_last_req_allows() -> None:
     """R04"""
     talk = Conversation()
     earlier = talk.another()
     earlier.establish(-1)
-    req = talk.active(0, "REQ")
-    rep = talk.passive(8, "REP")
+    req = talk.active(0, "REQ", max_cm_retries=0)
+    rej = talk.passive(8, "REJ")
     finding = run(talk).only("R04")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
-    assert finding.frames == ((0, req.frame), (0, rep.frame))
+    assert finding.frames == ((0, req.frame), (0, rej.frame))
     assert "8 s after the REQ" in finding.message
     assert "6.44 s" in finding.message
     assert finding.evidence["allowed_ns"] == 4_294_967_296 + 2 * 1_073_741_824
+
+
+def test_rep_after_a_req_that_was_not_the_last_allowed() -> None:
+    """R04: by then the REQ was sent again, so the capture lacks messages and nobody can be called slow for sure."""
+    talk = Conversation()
+    earlier = talk.another()
+    earlier.establish(-1)
+    talk.active(0, "REQ")
+    talk.passive(8, "REP")
+    finding = run(talk).only("R04")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert finding.message.endswith("A repeated REQ in between is missing from the capture.")
+
+
+def test_mra_that_the_capture_has_before_its_req() -> None:
+    """R04: the MRA was the first answer, whatever the order in the capture."""
+    talk = Conversation()
+    talk.passive(0, "MRA")
+    talk.active(0.01, "REQ", max_cm_retries=0)
+    talk.passive(15, "REP")
+    assert "R04" not in run(talk).codes
 
 
 def test_capture_that_begins_with_the_req() -> None:
@@ -84,15 +105,22 @@ def test_longer_timeouts_allow_more() -> None:
 
 
 def test_rtu_later_than_the_rep_allows() -> None:
-    """R05"""
+    """R05: a warning after the last REP allowed; else the REP was sent again, and the capture lacks that."""
     talk = Conversation()
-    talk.active(0, "REQ")
+    talk.active(0, "REQ", max_cm_retries=0)
     rep = talk.passive(0.01, "REP")
     rtu = talk.active(5, "RTU")
     finding = run(talk).only("R05")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, rep.frame), (0, rtu.frame))
     assert "4.99 s" in finding.message
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(5, "RTU")
+    finding = run(talk).only("R05")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "A repeated REP" in finding.message
 
 
 def test_rtu_just_in_time() -> None:
@@ -268,13 +296,20 @@ def test_data_shows_that_the_promise_was_kept() -> None:
     assert "R06" not in run(talk, until=60).codes
 
 
-def test_req_repeated_during_the_promise_ends_nothing() -> None:
-    """R06"""
+def test_req_repeated_after_the_mra() -> None:
+    """R06: it ends no promise, but an answer may have been lost in between: information."""
     talk = Conversation()
     req = talk.active(0, "REQ")
     talk.passive(0.1, "MRA", service_timeout=20)
-    talk.again(4.3, req)
-    assert "R06" in run(talk, until=60).codes
+    talk.again(4.5, req)
+    finding = run(talk, until=60).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "may have been lost" in finding.message
+    talk.passive(5.1, "REJ")
+    finding = run(talk, until=60).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "REJ came 5 s after the MRA" in finding.message
+    assert "may have been lost" in finding.message
 
 
 def test_dreq_that_may_not_be_repeated() -> None:

@@ -1,0 +1,81 @@
+"""When a rule is worth asking: what a connection's history, or one look at the event, rules out.
+
+Most messages of most captures break nothing, and a million of them must cost little. So every rule says as closely as
+it can when it may have something to say (catalogue.rule): by `history`, a test of the connection's history, and by
+`when`, a test of a connection and the step that it has just made. Here are those that several rules share. What a rule
+has said there it need not check again.
+
+A history is one letter for each message (connections/outcomes.py): a capital for the active side's, "^" before a
+retransmission. In the event of a message the last letter is that message. Histories may be long: tests look through
+them once.
+"""
+
+from __future__ import annotations
+
+from ibcmtool.connections.book import STALE_CONNECTION
+from ibcmtool.connections.timers import exponent
+from ibcmtool.model import Connection, Step
+
+TIMEOUT = 4  # REJ reason
+ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
+
+# -- of the history ----------------------------------------------------------------------------------------------------
+
+
+def first(history: str) -> bool:
+    """This message is no retransmission."""
+    return history[-2:-1] != "^"
+
+
+def again(history: str) -> bool:
+    """This message is a retransmission."""
+    return history[-2:-1] == "^"
+
+
+def anew(history: str) -> bool:
+    """This message is no retransmission, but its sender sent one of its type before."""
+    return history[-2:-1] != "^" and history[-1:] in history[:-1]
+
+
+def with_mra(history: str) -> bool:
+    return "m" in history or "M" in history
+
+
+def rejected(history: str) -> bool:
+    return "j" in history or "J" in history
+
+
+def over(history: str) -> bool:
+    """A DREP or a REJ was seen."""
+    return "e" in history or "E" in history or rejected(history)
+
+
+# -- of a step ---------------------------------------------------------------------------------------------------------
+
+
+def entangled(connection: Connection, step: Step) -> bool:
+    """Whether an earlier connection has a claim to the QPNs, the Communication ID or the very REQ of this one."""
+    if connection.request_conflicts or connection.reply_conflicts:
+        return True
+    return connection.comm_id_conflict is not None or connection.ghost_of is not None
+
+
+def late(connection: Connection, step: Step) -> bool:
+    """Whether this answer of the passive side comes after a REJ, or later than the time that its REQ gives for it."""
+    request = connection.request
+    if connection.reject is not None or request is None:
+        return request is not None
+    allowed = request.remote_cm_response_timeout
+    return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
+
+
+def refused_as_stale(connection: Connection, step: Step) -> bool:
+    """Whether this REJ has reason 10."""
+    reason: int | None = step.message.fields.reason
+    return reason == STALE_CONNECTION
+
+
+def timed_out(connection: Connection, step: Step) -> bool:
+    """Whether this REJ has reason 4."""
+    reason: int | None = step.message.fields.reason
+    return reason == TIMEOUT
