@@ -214,7 +214,8 @@ def _discard(index: defaultdict[Key, list[Value]], key: Key | None, value: Value
     values = index.get(key)
     if values is None:
         return
-    if values == [value]:
-        del index[key]
+    if len(values) == 1:
+        if values[0] == value:
+            del index[key]
     else:
         index[key] = [kept for kept in values if kept != value]

@@ -326,8 +326,14 @@ class Tracker:
         yield Event("ENDED", time, connection)
         self._book.remove(connection)
         self._watch.remove(connection)
-        for table in (self._live, self._due, self._lapsed, self._duties, self._over):
-            table.pop(connection.id, None)
+        number = connection.id
+        del self._live[number]
+        self._due.pop(number, None)
+        self._over.pop(number, None)
+        if number in self._lapsed:
+            del self._lapsed[number]
+        if number in self._duties:
+            del self._duties[number]
 
 
 def _earlier(connection: Connection, sender: Role, message: CmMessage) -> list[Step]:

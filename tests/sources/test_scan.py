@@ -75,6 +75,10 @@ ENCAPSULATIONS = {
     "ERF, InfiniBand": (197, ERF() / LRH(dlid=12, slid=18)),
     "ERF, InfiniBand with GRH": (197, ERF() / LRH(dlid=12, slid=18) / V1),
     "ERF, extension header, InfiniBand": (197, ERF() / ERFExtension(type=17) / LRH(dlid=12, slid=18)),
+    "ERF, extension header that looks like an LRH, InfiniBand": (
+        197,
+        ERF() / ERFExtension(type=17, data=0x02020202020202) / LRH(dlid=12, slid=18),
+    ),
     "ERF, extension headers, InfiniBand with GRH": (
         197,
         ERF() / ERFExtension(type=17) / ERFExtension(type=16) / LRH(dlid=12, slid=18) / V1,
@@ -350,6 +354,22 @@ def test_data_packets_are_passed_over(make, tmp_path, monkeypatch, container, na
     assert [frame.number for frame in result.frames] == [301, 602]
     assert result.info.frames == 602
     assert len(looked_at) == (602 if name in WITHOUT_SHAPE else 1)
+
+
+@pytest.mark.parametrize(("container", "name"), FORMATS)
+def test_the_shape_of_one_encapsulation_misjudges_no_other(make, tmp_path, container, name):
+    """Frames of each other encapsulation of the same link type come while the shape of this one is known."""
+    link_type = ENCAPSULATIONS[name][0]
+    path = tmp_path / "capture"
+    for other in NAMES:
+        if ENCAPSULATIONS[other][0] != link_type:
+            continue
+        content = capture_of(make, container, name, ["RC"] * 3)
+        parts = [capture_of(make, container, which, ["RC", "REQ", "RC"]) for which in (name, other, name)]
+        head = 0 if container == "erf" else len(getattr(make, container)([]))
+        path.write_bytes(content + b"".join(part[head:] for part in parts))
+        result = same(path, [{DATA_QPN}])
+        assert [message.frame for message in result.messages] == [5, 6, 7, 8, 9, 10, 11, 12], other
 
 
 def test_the_shape_follows_the_traffic(make, tmp_path, monkeypatch):
