@@ -125,13 +125,13 @@ class Life:
 
     # -- the network and the captures ------------------------------------------------------------------------------
 
-    def send(self, time: float, sender: Role, kind: str, **fields: Any) -> None:
+    def send(self, time: float, sender: Role, kind: str) -> None:
         """Put a packet on its way: it may be lost before or behind the capture point, and arrives a little later."""
         where, loss = self.conditions.where, self.conditions.loss
         way = self.rng.uniform(2 * FIRST_HOP, LONGEST_WAY)
         lost = self.rng.random() < loss
         if where == "both ends":
-            message = self._capture(time + FIRST_HOP, sender, kind, file=_file(sender), **fields)
+            message = self._capture(time + FIRST_HOP, sender, kind, file=_file(sender))
             if not lost:
                 self.talk.copy(self._stamp(time + way, PEER[sender]), message, file=_file(PEER[sender]))
         else:
@@ -139,18 +139,18 @@ class Life:
             if lost and self.rng.random() < share:
                 self.talk.hosts[sender].next_psn()
                 return
-            self._capture(time + FIRST_HOP + share * (way - FIRST_HOP), sender, kind, **fields)
+            self._capture(time + FIRST_HOP + share * (way - FIRST_HOP), sender, kind)
         if not lost:
             self.plan.at(time + way, self._heard, sender, kind)
 
-    def _capture(self, time: float, sender: Role, kind: str, *, file: int = 0, **fields: Any) -> CmMessage:
+    def _capture(self, time: float, sender: Role, kind: str, *, file: int = 0) -> CmMessage:
         """Write a packet into a capture: the same MAD as before if its sender repeats itself."""
         stamp = self._stamp(time, sender) if self.conditions.where == "both ends" else self._late(time)
         earlier = self._said.get((sender, kind))
         if earlier is not None:
             return self.talk.again(stamp, earlier, file=file)
         say = self.talk.active if sender == "active" else self.talk.passive
-        message = self._said[sender, kind] = say(stamp, kind, file=file, **fields)
+        message = self._said[sender, kind] = say(stamp, kind, file=file)
         return message
 
     def _stamp(self, time: float, at: Role) -> float:

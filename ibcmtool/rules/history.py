@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.outcomes import LETTERS
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.rules.occasions import TIMEOUT
@@ -24,12 +23,6 @@ def of_type(connection: Connection, *types: str, sender: Role | None = None) -> 
     return [
         step for step in connection.steps if step.message.type in types and (sender is None or step.sender == sender)
     ]
-
-
-def sent(connection: Connection, step: Step) -> int:
-    """How many messages of this type its sender sent in this connection, by the history: quick."""
-    letter = LETTERS[step.message.type]
-    return connection.history.count(letter if step.sender == "active" else letter.lower())
 
 
 def sends(connection: Connection, step: Step) -> list[Step]:

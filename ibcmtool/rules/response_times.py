@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ibcmtool.connections.lapses import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
@@ -18,6 +19,8 @@ from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
+QUESTIONS = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
+ANSWERS_LOST = 3  # so many in a row may be lost on the way
 ASKED_AGAIN = " The other side asked again in between: an earlier answer may have been lost."
 TOLD_KEPT = 4096  # connections that R07 has spoken of; far more than wait for a DREP at one time
 # What answers the message that an MRA acknowledged.
@@ -110,10 +113,10 @@ def _slow_active(connection: Connection, step: Step) -> bool:
     clause="IBA 12.7 (Remote CM Response Timeout); a slower side owes an MRA (12.6.6)",
     explanation=(
         "The Remote CM Response Timeout of the REQ is what the active side expects of the passive one; two packet lives"
-        " of the path come on top. A first REP, REJ or MRA later than that after the last REQ allowed is a warning; after"
-        " an earlier one it is information, as the active side has sent it again since and the capture lacks that. If it"
-        " is late only by the first REQ, the earlier ones may have been lost: information (Linux sends an MRA only for"
-        " a repeated REQ, so an MRA tells that the first did arrive)."
+        " of the path come on top. A first REP, REJ or MRA later than that after the last REQ allowed is a warning;"
+        " after an earlier one it is information, as the active side has sent it again since and the capture lacks"
+        " that. If it is late only by the first REQ, the earlier ones may have been lost: information (Linux sends an"
+        " MRA only for a repeated REQ, so an MRA tells that the first did arrive)."
     ),
     false_positives=(
         "Captured at the active end, the round trip is counted in (two packet lives are granted). REQs lost behind the"
@@ -150,10 +153,10 @@ def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     clause="IBA 12.7 (Local CM Response Timeout); a slower side owes an MRA (12.6.6)",
     explanation=(
         "The Local CM Response Timeout of the REQ is what the passive side may expect of the active one. A first RTU,"
-        " REJ or MRA later than that after the last REP allowed is a warning; after an earlier one it is information, as"
-        " the passive side has sent it again since and the capture lacks that. If it is late only by the first REP, the"
-        " earlier ones may have been lost: information. REPs that were followed by a repeated REQ were lost and do not"
-        " count."
+        " REJ or MRA later than that after the last REP allowed is a warning; after an earlier one it is information,"
+        " as the passive side has sent it again since and the capture lacks that. If it is late only by the first REP,"
+        " the earlier ones may have been lost: information. REPs that were followed by a repeated REQ were lost and do"
+        " not count."
     ),
     false_positives=(
         "Captured at the passive end, the round trip is counted in; Linux has no path time on this side. REPs lost"
@@ -188,8 +191,9 @@ def active_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     ),
     false_positives=(
         "Silent when the other side ended the attempt first, or when the capture ends before the promise is due. An"
-        " answer that the capture dropped looks like none (then probable). When the other side repeated its message"
-        " after the MRA, an earlier answer may have been lost: information."
+        " answer that the capture dropped looks like none (then probable). Information where the other side repeated"
+        " its message up to three times after the MRA, as answers to it may have been lost; and where it should have"
+        " repeated it, but did not."
     ),
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
 )
@@ -213,7 +217,7 @@ def _late_promise(connection: Connection, step: Step, role: Role) -> Iterator[Ve
     gap, promised = step.message.time - mra.message.time, exponent(fields.service_timeout)
     if gap <= promised:
         return
-    asked_again = _asked_again(connection, mra, role)
+    asked_again = 1 <= _asked_again(connection, mra, role) <= ANSWERS_LOST
     yield Verdict(
         f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
         + (ASKED_AGAIN if asked_again else ""),
@@ -224,9 +228,9 @@ def _late_promise(connection: Connection, step: Step, role: Role) -> Iterator[Ve
     )
 
 
-def _asked_again(connection: Connection, mra: Step, role: Role) -> bool:
-    """Whether the side that got this MRA has sent anything after it: its message again, for want of the answer."""
-    return any(step.sender == PEER[role] for step in connection.steps if step.message.time > mra.message.time)
+def _asked_again(connection: Connection, mra: Step, role: Role) -> int:
+    """How often the side that got this MRA has sent anything after it: its message again, for want of the answer."""
+    return sum(step.sender == PEER[role] for step in connection.steps if step.message.time > mra.message.time)
 
 
 def _newest_mra(connection: Connection, step: Step) -> Step | None:
@@ -257,19 +261,32 @@ def _forgotten_promise(event: Event, connection: Connection, role: Role) -> Iter
             return  # the other side ended it first
     if event.time <= due or role in connection.first_data:
         return
-    asked_again = _asked_again(connection, mra, role)
+    doubt = _doubt(event, connection, mra, role, due)
     yield Verdict(
         f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
-        f" {duration(event.time - mra.message.time)} that followed." + (ASKED_AGAIN if asked_again else ""),
+        f" {duration(event.time - mra.message.time)} that followed.{doubt}",
         (mra,),
         {
             "service_timeout": fields.service_timeout,
             "promised_ns": promised,
             "waited_ns": event.time - mra.message.time,
         },
-        confidence="possible" if asked_again else "probable",
-        severity="info" if asked_again else None,
+        confidence="possible" if doubt else "probable",
+        severity="info" if doubt else None,
     )
+
+
+def _doubt(event: Event, connection: Connection, mra: Step, role: Role, due: int) -> str:
+    """Why the answer that is missing may have been given all the same; empty if that is unlikely."""
+    asked_again = _asked_again(connection, mra, role)
+    if asked_again:
+        return ASKED_AGAIN if asked_again <= ANSWERS_LOST else ""
+    question = QUESTIONS.get(mra.message.fields.message_mraed, "")
+    sends, retries = len(of_type(connection, question, sender=PEER[role])), max_cm_retries(connection.request)
+    wait = response_wait(connection.request, PEER[role]).nominal
+    if sends > (retries or 0) or event.time <= due + wait + wait // SLACK:
+        return ""
+    return f" Nor was the {question} sent again: its sender ended, or the capture lacks messages."
 
 
 @rule(

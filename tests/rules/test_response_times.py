@@ -312,6 +312,30 @@ def test_req_repeated_after_the_mra() -> None:
     assert "may have been lost" in finding.message
 
 
+def test_req_repeated_in_vain_after_the_mra() -> None:
+    """R06: so many answers are not lost."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.passive(0.1, "MRA", service_timeout=20)
+    talk.repeat(req, every=6.2, count=4)
+    finding = run(talk, until=60).only("R06")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+
+
+def test_neither_an_answer_nor_a_repetition_after_the_mra() -> None:
+    """R06: the capture lacks messages, unless the last REQ allowed was sent."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.1, "MRA", service_timeout=20)
+    finding = run(talk, until=60).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "Nor was the REQ sent again" in finding.message
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=0)
+    talk.passive(0.1, "MRA", service_timeout=20)
+    assert run(talk, until=60).only("R06").severity == "warning"
+
+
 def test_dreq_that_may_not_be_repeated() -> None:
     """R07: with Max CM Retries 0 a single DREQ is all there is."""
     talk = Conversation()

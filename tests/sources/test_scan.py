@@ -84,6 +84,7 @@ ENCAPSULATIONS = {
         ERF() / ERFExtension(type=17) / ERFExtension(type=16) / LRH(dlid=12, slid=18) / V1,
     ),
     "ERF, Ethernet, IPv4": (197, ERF() / ERFEthernet() / ETHER / V4),
+    "ERF, Ethernet, bytes that look like an LRH, IPv4": (197, ERF() / ERFEthernet(pad=2) / ETHER / V4),
     "ERF, Ethernet, IPv4 with options": (197, ERF() / ERFEthernet() / ETHER / V4_OPTIONS),
     "ERF, Ethernet, IPv6": (197, ERF() / ERFEthernet() / ETHER / V6),
     "ERF, Ethernet, RoCE v1": (197, ERF() / ERFEthernet() / ETHER / V1),
