@@ -55,7 +55,7 @@ def stream(
         last = max((info.last_time for info in infos if info.last_time is not None), default=0)
         for event in chain(tracker.advance(last), tracker.finish()):
             yield from _tell(event, judge)
-        yield from capture_findings(infos)
+        yield from capture_findings(infos, tracker.overruns)
         yield from infos
 
 

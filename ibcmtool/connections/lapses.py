@@ -61,7 +61,7 @@ def lapses(connection: Connection) -> Iterator[Lapse]:
                 yield Lapse(dreqs[-1].message.time + wait + wait // SLACK, "DREQ_LAPSED", role)
                 yield Lapse(_exhausted(connection, "DREQ", role), "DREQ_EXHAUSTED", role)
     if is_over(connection):
-        yield Lapse(_forgettable(connection), "ENDED")
+        yield Lapse(forgettable(connection), "ENDED")
 
 
 def is_over(connection: Connection) -> bool:
@@ -131,7 +131,8 @@ def _wait(connection: Connection, sender: Role) -> Wait:
     return wait
 
 
-def _forgettable(connection: Connection) -> int:
+def forgettable(connection: Connection) -> int:
+    """When neither timewait nor late repetitions of a connection that is over can matter any more."""
     over = connection.steps[-1].message.time
     for role in ROLES:
         timewait = connection.end(role).timewait

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
-from ibcmtool.connections.lapses import Lapse, all_sent, is_over, lapses, least_wait, leave_timewait
+from ibcmtool.connections.lapses import Lapse, all_sent, forgettable, is_over, lapses, least_wait, leave_timewait
 from ibcmtool.connections.messages import ADDRESSED, continues, is_copy, is_xrc, misaddressed, table_key
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
@@ -316,7 +316,7 @@ class Tracker:
         if len(self._over) > MOST_OVER:
             oldest = next(iter(self._over.values()))
             if is_over(oldest):
-                self.overruns += 1
+                self.overruns += self._now < forgettable(oldest)
                 yield from self._end(oldest, self._now)
             else:  # it came to life again
                 del self._over[oldest.id]

@@ -49,8 +49,36 @@ rule(
 )(of_inputs)
 
 
-def capture_findings(inputs: Sequence[InputInfo]) -> Iterator[Finding]:
-    """C01 for every input that is damaged or whose CM messages were cut, C03 for clocks; once, when all is read."""
+rule(
+    "C04",
+    "history-full",
+    "More connections ended at once than are remembered",
+    severity="info",
+    on=(),
+    clause="no specification clause: a bound of the memory that a storm of short connections takes",
+    explanation=(
+        "A connection that is over is remembered until its timewait and late repetitions are past, but not more than"
+        " 8192 of them at a time. The oldest were forgotten earlier: a QPN that one of them used may have been reused"
+        " in timewait without a finding (T01, T02, S05), and a late repetition may stand as a connection of its own"
+        " (C02)."
+    ),
+    false_positives="None: it states what was not looked at.",
+    advice="Choose a shorter part of the capture, or one of fewer hosts, to have every reuse checked.",
+)(of_inputs)
+
+
+def capture_findings(inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
+    """What is known when all inputs are read: C01 damage and cuts, C03 clocks, C04 connections forgotten early."""
+    if forgotten:
+        yield _finding(
+            "C04",
+            f"{forgotten:,} connections were forgotten before their timewait and late repetitions were surely past:"
+            " more ended at once than are remembered.",
+            "info",
+            (),
+            {"forgotten": forgotten},
+            None,
+        )
     for file, info in enumerate(inputs):
         if info.truncated:
             yield _finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 
+from ibcmtool.connections import tracker as tracker_module
 from ibcmtool.connections.tracker import Tracker
 
 MS = 1_000_000
@@ -412,3 +413,29 @@ def test_events_show_the_connection_as_it_was():
             seen[event.kind] = event.connection.history
     assert seen["DREQ_LAPSED"] == "QpUD"
     assert seen["DREP"] == "QpUDe"
+
+
+def test_only_so_many_ended_connections_are_remembered(monkeypatch):
+    monkeypatch.setattr(tracker_module, "MOST_OVER", 3)
+    talk = Conversation()
+    for number in range(10):
+        one = talk.another()
+        one.establish(number / 10)
+        one.close(number / 10 + 0.05)
+    tracker, ended = Tracker(), []
+    for message in sorted(talk.capture, key=lambda m: m.time):
+        ended += [event.connection.id for event in tracker.feed(message) if event.kind == "ENDED"]
+    assert ended == [1, 2, 3, 4, 5, 6, 7]
+    assert tracker.overruns == 7
+    assert [event.connection.id for event in tracker.finish()] == [8, 9, 10]
+
+
+def test_forgetting_in_time_is_no_overrun():
+    talk = Conversation()
+    talk.establish()
+    talk.close(1)
+    tracker = Tracker()
+    for message in talk.capture:
+        list(tracker.feed(message))
+    assert [event.kind for event in tracker.advance(at(1000))] == ["ENDED"]
+    assert tracker.overruns == 0

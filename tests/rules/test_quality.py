@@ -81,3 +81,15 @@ def test_whole_connection() -> None:
     talk.establish()
     talk.close(1)
     assert run(talk).codes == []
+
+
+def test_connections_forgotten_early() -> None:
+    """C04"""
+    (finding,) = capture_findings([InputInfo("storm.pcap")], forgotten=41_808)
+    assert (finding.code, finding.severity) == ("C04", "info")
+    assert "41,808 connections" in finding.message
+
+
+def test_no_connection_forgotten_early() -> None:
+    """C04"""
+    assert list(capture_findings([InputInfo("calm.pcap")])) == []
