@@ -20,7 +20,6 @@ from ibcmtool.model import (
     CmMessage,
     Connection,
     DataPacket,
-    Event,
     Finding,
     InputInfo,
     Policy,
@@ -50,19 +49,19 @@ def stream(
         for item in _merged(captures, tracker, thorough, progress):
             events = tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item)
             for event in events:
-                yield from _tell(event, judge)
+                found = judge.judge(event)
+                if found:
+                    yield from found
+                if event.kind == "ENDED":
+                    yield event.connection
         infos = [capture.info for capture in captures]
         last = max((info.last_time for info in infos if info.last_time is not None), default=0)
         for event in chain(tracker.advance(last), tracker.finish()):
-            yield from _tell(event, judge)
+            yield from judge.judge(event)
+            if event.kind == "ENDED":
+                yield event.connection
         yield from capture_findings(infos, tracker.overruns)
         yield from infos
-
-
-def _tell(event: Event, judge: Judge) -> Iterator[Connection | Finding]:
-    yield from judge.judge(event)
-    if event.kind == "ENDED":
-        yield event.connection
 
 
 def analyze(

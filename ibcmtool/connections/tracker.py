@@ -9,6 +9,7 @@ judges nothing: the rules do.
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
@@ -51,7 +52,8 @@ class Tracker:
         self._now = 0
         self._heap: list[tuple[int, int]] = []  # (due, connection id)
         self._due: dict[int, int] = {}  # what the heap's valid entry of a connection is
-        self._over: dict[int, Connection] = {}  # both ends have let go; in the order in which they did
+        # Both ends have let go; in the order in which they did. (The first of a plain dict is slow to find.)
+        self._over: OrderedDict[int, Connection] = OrderedDict()
         self.overruns = 0  # connections forgotten early because more than MOST_OVER were over
         self._least_wait = exponent(
             LONGEST_EXPONENT
@@ -311,8 +313,8 @@ class Tracker:
 
     def _make_room(self, connection: Connection) -> Iterator[Event]:
         """Connections that are over wait for late repetitions, but only so many of them."""
-        self._over.pop(connection.id, None)
         self._over[connection.id] = connection
+        self._over.move_to_end(connection.id)
         if len(self._over) > MOST_OVER:
             oldest = next(iter(self._over.values()))
             if is_over(oldest):
