@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibcmtool.model import Frame, InputInfo
-from ibcmtool.sources import compressed, erf, foreign, link_types, pcap, pcapng
+from ibcmtool.sources import compressed, erf, foreign, link_types, pcap, pcapng, scout
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.scan import Attention
 from ibcmtool.sources.streams import FileStream, Window
@@ -69,15 +69,16 @@ def open_capture(path: str, file: int) -> Capture:
 
     Raises SourceError when it cannot be opened, is no capture, or has a link type that is not supported.
     """
-    window = Window(FileStream(path), path)
+    stream = FileStream(path)
+    window = Window(stream, path)
     try:
-        return _identify(path, file, window)
+        return _identify(path, file, stream, window)
     except BaseException:
         window.close()
         raise
 
 
-def _identify(path: str, file: int, window: Window) -> Capture:
+def _identify(path: str, file: int, stream: FileStream, window: Window) -> Capture:
     compressions: list[str] = []
     window.more(0, 4)
     while (method := compressed.method(window.head(4))) is not None:
@@ -93,7 +94,10 @@ def _identify(path: str, file: int, window: Window) -> Capture:
         header = pcap.read_header(window)
         info.format = "pcap"
         info.link_types.append(header.link_type)
-        frames = partial(pcap.frames, window, header, file, info)
+        if compressions:
+            frames = partial(pcap.frames, window, header, file, info)
+        else:
+            frames = partial(scout.frames, stream, window, header, file, info)
     elif magic == pcapng.MAGIC:
         pcapng.check(window)
         info.format = "pcapng"

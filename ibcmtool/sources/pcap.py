@@ -65,15 +65,20 @@ def read_header(window: Window) -> Header:
     return Header(byte_order, scale, link_type)
 
 
-def frames(window: Window, header: Header, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
-    """The records behind the file header, as far as they are wanted."""
+def frames(
+    window: Window, header: Header, file: int, info: InputInfo, attention: Attention, position: int = HEADER_SIZE
+) -> Iterator[Frame]:
+    """The records from data[position] of the window on, as far as they are wanted.
+
+    Whenever more is to be read, `info` is up to date, and what the window adds to it is counted.
+    """
     new = tuple.__new__  # Frame(...) takes twice as long
     scale, link_type = header.scale, header.link_type
     everything, watched = attention.everything, attention.watched
     until = attention.until if watched else 0
     sieve = Sieve(link_type, header.byte_order + "IIII")
     unpack, shape_1, shape_2, gsi, qpn_at = sieve.unpack, sieve.first, sieve.second, sieve.gsi, sieve.qpn_at
-    data, view, position, size = window.data, window.view, HEADER_SIZE, window.size
+    data, view, size = window.data, window.view, window.size
     number = cut = 0
     run_seconds = run_fraction = run_start = -1  # see `note_times`
     with Ending(window, info):
@@ -82,11 +87,17 @@ def frames(window: Window, header: Header, file: int, info: InputInfo, attention
                 seconds, fraction, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
                 end = position + captured + RECORD_SIZE
                 if end > size or captured > MAX_CAPTURED:  # where the header itself is not at hand, end > size as well
-                    info.frames = number
+                    if run_seconds >= 0:
+                        note_times(info, run_start, run_seconds * 1_000_000_000 + run_fraction * scale)
+                        run_seconds = -1
+                    info.frames, info.cut_frames = number, cut
                     if attention.progress is not None:
                         attention.progress(number)
-                    if not _complete(window, position, number + 1, unpack):
-                        return
+                    try:
+                        if not _complete(window, position, info, unpack):
+                            return
+                    finally:
+                        number, cut = info.frames, info.cut_frames
                     data, view, position, size = window.data, window.view, 0, window.size
                     continue
                 number += 1
@@ -123,9 +134,11 @@ def frames(window: Window, header: Header, file: int, info: InputInfo, attention
                 note_times(info, run_start, run_seconds * 1_000_000_000 + run_fraction * scale)
 
 
-def _complete(window: Window, position: int, number: int, unpack: Callable[..., tuple[Any, ...]]) -> bool:
+def _complete(window: Window, position: int, info: InputInfo, unpack: Callable[..., tuple[Any, ...]]) -> bool:
     """Let the record at data[position] be at hand, at data[0]. False when the file ends here; raises DamageError."""
-    if not window.more(position, RECORD_SIZE):
+    complete = window.more(position, RECORD_SIZE)
+    number = info.frames + 1
+    if not complete:
         if not window.size:
             return False
         raise DamageError(window.cut(0, RECORD_SIZE, f"the record header of frame {number}"))

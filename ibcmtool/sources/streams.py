@@ -8,6 +8,8 @@ is ever allocated by a length that the input claims: the window grows by what wa
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
 from typing import IO, TYPE_CHECKING, Protocol, cast
 
@@ -38,6 +40,7 @@ class FileStream:
 
     def __init__(self, path: str) -> None:
         self.damage = ""
+        self.limit: int | None = None  # offset up to which is read; it must be raised before it is reached
         self._offset = 0
         self._file = _standard_input() if path == "-" else _open(path)
         self._owned = path != "-"
@@ -45,7 +48,23 @@ class FileStream:
         method = "readinto1" if hasattr(self._file, "readinto1") else "readinto"
         self._readinto: Callable[[memoryview], int | None] = getattr(self._file, method)
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    @property
+    def regular_size(self) -> int | None:
+        """The size of a regular file; None for anything else, and for standard input."""
+        state = os.fstat(self.fileno()) if self._owned else None
+        return state.st_size if state is not None and stat.S_ISREG(state.st_mode) else None
+
+    def jump(self, offset: int) -> None:
+        """Go on at this offset."""
+        self._file.seek(offset)
+        self._offset = offset
+
     def readinto(self, room: memoryview) -> int:
+        if self.limit is not None:
+            room = room[: self.limit - self._offset]
         try:
             size = self._readinto(room)
         except OSError as error:
