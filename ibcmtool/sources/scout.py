@@ -18,8 +18,10 @@ import signal
 import sys
 import threading
 from collections import deque
+from contextlib import closing, suppress
+from functools import partial
 from struct import Struct
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ibcmtool.model import InputInfo
 from ibcmtool.sources import pcap
@@ -28,12 +30,13 @@ from ibcmtool.sources.scan import Attention
 from ibcmtool.sources.streams import FileStream, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ibcmtool.model import Frame
 
 LARGE = 1 << 28  # bytes: a second process pays for files of this size
 STRIPE = 1 << 25  # bytes
+SEARCHED = 2 * pcap.MAX_CAPTURED  # bytes of a stripe; in the first half of them a record must begin
 CHAIN = 8  # records that must make sense where one is to begin
 NEAR = 30 * 86400  # seconds between the first record of the file and any of these
 LONGEST = 1 << 20  # bytes of a packet on the wire
@@ -55,7 +58,8 @@ def frames(
     stream: FileStream, window: Window, header: pcap.Header, file: int, info: InputInfo, attention: Attention
 ) -> Iterator[Frame]:
     """As pcap.frames, with the help of a scout where that pays."""
-    if not attention.everything and (stream.regular_size or 0) >= LARGE and _cores() > 1:
+    size = stream.regular_size
+    if size is not None and size >= LARGE and not attention.everything and _cores() > 1:
         window = RelayWindow(stream, window, header, info, attention)
     return pcap.frames(window, header, file, info, attention)
 
@@ -76,14 +80,14 @@ class RelayWindow(Window):
         self._header = header
         self._info = info
         self._attention = attention
-        self._scout: int | None = None  # its process
-        self._told: IO[bytes] | None = None  # a list of pieces for each of its stripes
+        self._scout: Scout | None = None
+        self._sent = False
         self._pieces: deque[Piece] = deque()  # ahead of the reader
-        self._stripe = 0  # where the first stripe begins of which nothing is known yet
+        self._stripe = NEVER  # where the scout's first stripe begins of which it has not told yet
 
     def more(self, position: int, need: int) -> bool:
-        if not self._stripe:
-            self._start()
+        if not self._sent and self._info.frames:
+            self._send()
         begun = here = self.offset + position
         self._hear(here + need)
         attention, info = self._attention, self._info
@@ -101,48 +105,74 @@ class RelayWindow(Window):
             self.offset, self.size, position = here, 0, 0
         while self._pieces and self._pieces[0].begin < here + need:
             self._pieces.popleft()
+        # So that it ends a reading, and this is called, where a piece begins.
         self._file.limit = self._pieces[0].begin if self._pieces else self._stripe
         return super().more(position, need)
 
+    def _send(self) -> None:
+        self._sent = True
+        first_time = self._info.first_time
+        if first_time is not None and Scout.possible():
+            second = first_time // 1_000_000_000
+            self._scout = Scout(partial(walk_ahead, self._file, self.path, self._header, second))
+            self._stripe = STRIPE
+
     def _hear(self, offset: int) -> None:
         """Wait for the scout until it has told of all stripes that begin before the offset."""
-        while self._told is not None and self._stripe < offset:
-            try:
-                self._pieces.extend(pickle.load(self._told))
-                self._stripe += 2 * STRIPE
-            except (EOFError, OSError, pickle.UnpicklingError):
+        while self._scout is not None and self._stripe < offset:
+            pieces = self._scout.hear()
+            if pieces is None:
                 self._dismiss()
-
-    def _start(self) -> None:
-        self._stripe = NEVER
-        first_time = self._info.first_time
-        # Beside other threads a fork is not safe.
-        if first_time is None or threading.active_count() > 1 or not hasattr(os, "fork"):
-            return
-        reading, writing = os.pipe()
-        self._scout = os.fork()
-        if not self._scout:
-            try:
-                os.close(reading)
-                with os.fdopen(writing, "wb") as out:
-                    _scout(self._file, self.path, self._header, first_time, out)
-            finally:
-                os._exit(0)  # not a word, and nothing of what the reader has open is closed here
-        os.close(writing)
-        self._told = os.fdopen(reading, "rb")
-        self._stripe = STRIPE
+            else:
+                self._pieces.extend(pieces)
+                self._stripe += 2 * STRIPE
 
     def _dismiss(self) -> None:
         self._stripe = NEVER
-        if self._told is not None and self._scout is not None:
-            self._told.close()
-            os.kill(self._scout, signal.SIGKILL)
-            os.waitpid(self._scout, 0)
-            self._told = self._scout = None
+        if self._scout is not None:
+            self._scout.close()
+            self._scout = None
 
     def close(self) -> None:
         self._dismiss()
         super().close()
+
+
+class Scout:
+    """A process that runs a task; what the task yields can be heard in this one."""
+
+    def __init__(self, task: Callable[[], Iterator[list[Piece]]]) -> None:
+        reading, writing = os.pipe()
+        self._process = os.fork()
+        if not self._process:
+            try:
+                os.close(reading)
+                with os.fdopen(writing, "wb") as out:
+                    for pieces in task():
+                        pickle.dump(pieces, out)
+                        out.flush()
+            finally:
+                os._exit(0)  # not a word, and nothing of what the first process has open is closed here
+        os.close(writing)
+        self._told = os.fdopen(reading, "rb")
+
+    @staticmethod
+    def possible() -> bool:
+        """Beside other threads a fork is not safe."""
+        return hasattr(os, "fork") and threading.active_count() == 1
+
+    def hear(self) -> list[Piece] | None:
+        """What comes next; None at the end."""
+        try:
+            pieces: list[Piece] = pickle.load(self._told)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return None
+        return pieces
+
+    def close(self) -> None:
+        self._told.close()
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
 
 
 class _StripeOverError(Exception):
@@ -188,33 +218,34 @@ class _ScoutWindow(Window):
         """The stream is still needed for the next stripe."""
 
 
-def _scout(reader: FileStream, path: str, header: pcap.Header, first_time: int, out: IO[bytes]) -> None:
-    """Walk every other stripe, and write a list of pieces for each, until the file ends or it turns out useless."""
-    stream = FileStream(path)  # opened anew: each process has its own place in it
-    if not os.path.sameopenfile(stream.fileno(), reader.fileno()):
-        return
-    for begin in range(STRIPE, stream.regular_size or 0, 2 * STRIPE):
-        window = _ScoutWindow(stream, path, begin)
-        border = find_record(window, header, first_time // 1_000_000_000)
-        if border is not None:
-            window.begin(border)
-            try:
-                for _ in pcap.frames(window, header, 0, window.info, Attention(), 0):
-                    window.candidate = True
-            except _StripeOverError:
-                pass
-        pickle.dump(window.pieces, out)
-        out.flush()
-        if window.others > len(window.pieces):
-            break
+def walk_ahead(reader: FileStream, path: str, header: pcap.Header, second: int) -> Iterator[list[Piece]]:
+    """The pieces of every other stripe, until the file ends or it turns out that there are too few.
+
+    second: the time of a record, near those of all others.
+    """
+    with closing(FileStream(path)) as stream:  # opened anew: each process has its own place in it
+        size = stream.regular_size or 0
+        if not os.path.sameopenfile(stream.fileno(), reader.fileno()):
+            return
+        for begin in range(STRIPE, size, 2 * STRIPE):
+            window = _ScoutWindow(stream, path, begin)
+            border = find_record(window, header, second)
+            if border is not None:
+                window.begin(border)
+                with suppress(_StripeOverError):
+                    for _ in pcap.frames(window, header, 0, window.info, Attention(), 0):
+                        window.candidate = True
+            yield window.pieces
+            if window.others > len(window.pieces):
+                return
 
 
 def find_record(window: Window, header: pcap.Header, second: int) -> int | None:
     """Where in the window a record seems to begin, in a file whose first record is of this second."""
     unpack = Struct(header.byte_order + "IIII").unpack_from
     units = 1_000_000_000 // header.scale
-    window.more(0, 2 * pcap.MAX_CAPTURED)
-    for border in range(min(window.size, pcap.MAX_CAPTURED + pcap.RECORD_SIZE)):
+    window.more(0, SEARCHED)
+    for border in range(min(window.size, SEARCHED // 2)):
         position = border
         for _ in range(CHAIN):
             seconds, fraction, captured, wire_length = unpack(window.data, position)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibcmtool.sources import SourceError, open_capture, pcapng
+from ibcmtool.sources import SourceError, open_capture, pcapng_blocks
 
 SECOND = 1_000_000_000
 MICROS = 1_700_000_000_000_000  # a time in the default unit
@@ -133,7 +133,7 @@ def test_other_blocks_are_passed_over(make, read, kind):
     assert (info.frames, info.truncated) == (2, False)
 
 
-@pytest.mark.parametrize("kind", sorted(pcapng.NUMBERED))
+@pytest.mark.parametrize("kind", sorted(pcapng_blocks.NUMBERED))
 def test_records_that_wireshark_numbers(make, read, kind):
     other = make.block(kind, bytes(64))
     frames, info = read(make.section() + make.interface() + other + make.enhanced(1, b"a", 1) + other)
@@ -306,7 +306,7 @@ def test_largest_packet(make, read):
 @pytest.mark.parametrize("kind", [5, 0x0BAD])
 def test_block_too_long_to_hold_is_passed_over(make, read, kind):
     good = make.section() + make.interface() + make.enhanced(1, b"a", 1)
-    long = make.block(kind, bytes(pcapng.MAX_BLOCK))
+    long = make.block(kind, bytes(pcapng_blocks.MAX_BLOCK))
     last = make.enhanced(2, b"b", 1)
     frames, info = read(good + long + last)
     assert [(f.number, f.data) for f in frames] == [(1, b"a"), (3 if kind == 0x0BAD else 2, b"b")]

@@ -1,0 +1,291 @@
+"""With a scout the reader finds what it finds alone, wherever the scout's guesses lead."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sources.traffic import DATA_QPN, SCHEDULE, START, capture_of, outcome, pcap_file, same
+
+from ibcmtool.sources import Attention, open_capture, pcap, scout, streams
+
+
+class Companion:
+    """What a scout's process does, done in this one."""
+
+    heard: list[list[scout.Piece]]
+
+    def __init__(self, task):
+        self.told = task()
+        Companion.heard = []
+
+    @staticmethod
+    def possible():
+        return True
+
+    def hear(self):
+        pieces = next(self.told, None)
+        if pieces is not None:
+            self.heard.append(list(pieces))
+        return pieces
+
+    def close(self):
+        self.told.close()
+
+
+def employ(patch, *, stripe=2000, chunk=600, companion=Companion):
+    """Have files of any size walked with a scout, in small pieces."""
+    patch.setattr(scout, "LARGE", 0)
+    patch.setattr(scout, "STRIPE", stripe)
+    patch.setattr(scout, "SEARCHED", 800)
+    patch.setattr(scout, "CHAIN", 2)
+    patch.setattr(scout, "_cores", lambda: 2)
+    patch.setattr(scout, "Scout", companion)
+    patch.setattr(streams, "CHUNK", chunk)
+
+
+@pytest.fixture
+def jumps(monkeypatch) -> list[int]:
+    """Where the reader went on, each time that it passed over something."""
+    offsets: list[int] = []
+
+    class Noted(scout.RelayWindow):
+        def more(self, position, need):
+            here = self.offset + position
+            complete = super().more(position, need)
+            if self.offset != here:
+                offsets.append(self.offset)
+            return complete
+
+    monkeypatch.setattr(scout, "RelayWindow", Noted)
+    return offsets
+
+
+@pytest.fixture
+def path(make, tmp_path):
+    """About 60 kB: data, a conversation now and then, one record without a time, one out of order, one cut short."""
+    contents = (["RC", "RC", "UC", "UD"] * 30 + ["REQ", "RC", "SA", "REP with immediate data"] + ["RC"] * 20) * 3
+    content = bytearray(capture_of(make, "pcap", "Ethernet, IPv4", contents))
+    data = bytes(70)
+    content += make.pcap_record(0, data, 70) + make.pcap_record(START - 5_000_000_000, data, 99) * 9
+    content += capture_of(make, "pcap", "Ethernet, IPv4", ["RC"] * 50 + ["REQ"] + ["RC"] * 50)[24:]
+    path = tmp_path / "capture"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(("stripe", "chunk"), [(2000, 600), (500, 300), (700, 5000), (10_000, 1000), (30_000, 100)])
+def test_most_data_is_passed_over(path, jumps, monkeypatch, stripe, chunk):
+    alone = same(path)
+    assert len(alone.messages) == 7
+    employ(monkeypatch, stripe=stripe, chunk=chunk)
+    result = same(path)
+    assert (result.messages, result.info) == (alone.messages, alone.info)
+    assert jumps
+    told = sum(piece.frames for pieces in Companion.heard for piece in pieces)
+    assert told > alone.info.frames / 5
+
+
+def test_pieces_are_exact(path, monkeypatch):
+    """Each begins and ends where records do, and its counters are those of its records."""
+    with open_capture(str(path), 0) as capture:
+        frames = list(capture)
+    offsets = [24]
+    for frame in frames:
+        offsets.append(offsets[-1] + 16 + len(frame.data))
+    employ(monkeypatch)
+    outcome(path, [], everything=False)
+    pieces = [piece for pieces in Companion.heard for piece in pieces]
+    assert len(pieces) > 10
+    for piece in pieces:
+        inside = frames[offsets.index(piece.begin) : offsets.index(piece.end)]
+        times = [frame.time for frame in inside if frame.time]
+        assert (piece.frames, piece.first_time, piece.last_time) == (len(inside), min(times), max(times))
+        assert piece.cut_frames == sum(frame.wire_length > len(frame.data) for frame in inside)
+
+
+@pytest.mark.parametrize("extreme", range(0, 300, 7))
+def test_what_is_passed_over_is_counted(make, tmp_path, jumps, monkeypatch, extreme):
+    """The earliest and the latest record, one behind the other anywhere in the file, and some that were cut."""
+    times = [START + number for number in range(300)]
+    times[extreme : extreme + 2] = [START - 1_000_000, START + 1_000_000]
+    lengths = [70 + number % 3 for number in range(300)]
+    path = tmp_path / "capture"
+    path.write_bytes(
+        make.pcap([(time, bytes(70), wire) for time, wire in zip(times, lengths, strict=False)], nano=True)
+    )
+    employ(monkeypatch)
+    info = same(path).info
+    assert (info.frames, info.cut_frames) == (len(times), 200)
+    assert len(jumps) > 5
+
+
+@pytest.mark.parametrize("patience", range(0, 60, 3))
+def test_no_watched_packet_is_passed_over(make, tmp_path, jumps, monkeypatch, patience):
+    monkeypatch.setattr("ibcmtool.sources.scan.PATIENCE", patience)
+    path = tmp_path / "capture"
+    employ(monkeypatch, stripe=400, chunk=300)
+    for lead in range(4):  # so that the patience ends at different places in a piece
+        path.write_bytes(capture_of(make, "pcap", "Ethernet, IPv4", ["UC"] * lead + ["REQ"] + ["RC"] * 100))
+        assert len(same(path, [{DATA_QPN}]).messages) == 1 + patience
+        assert jumps
+
+
+@settings(max_examples=300)
+@given(st.data(), SCHEDULE)
+def test_any_capture(make, tmp_path_factory, data, schedule):
+    content = data.draw(pcap_file(make))
+    damage = data.draw(st.integers(0, 4))
+    if damage == 1:
+        content = content[: data.draw(st.integers(0, len(content)))]
+    elif damage == 2:
+        position = data.draw(st.integers(0, len(content) - 1))
+        content = content[:position] + data.draw(st.binary(min_size=1, max_size=3)) + content[position + 1 :]
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibcmtool.sources.scan.PATIENCE", data.draw(st.sampled_from([0, 3, 10, 10_000])))
+        patch.setattr(scout, "NEAR", 1 << 40)
+        employ(patch, stripe=data.draw(st.integers(50, 3000)), chunk=data.draw(st.sampled_from([50, 700, 5000])))
+        patch.setattr(scout, "CHAIN", data.draw(st.sampled_from([1, 2, 8])))
+        same(path, schedule)
+
+
+@pytest.mark.parametrize("shift", [-1, 1, 7, 16])
+def test_wrong_guesses_do_no_harm(path, monkeypatch, shift):
+    alone = outcome(path, [{DATA_QPN}], everything=True)
+    right = scout.find_record
+    employ(monkeypatch)
+    monkeypatch.setattr(scout, "find_record", lambda *arguments: max(0, (right(*arguments) or 0) + shift))
+    result = same(path, [{DATA_QPN}])
+    assert (result.messages, result.info) == (alone.messages, alone.info)
+
+
+def test_a_scout_that_is_lost_on_the_way(path, jumps, monkeypatch):
+    class Lost(Companion):
+        def hear(self):
+            return super().hear() if len(self.heard) < 3 else None
+
+    employ(monkeypatch, companion=Lost)
+    assert same(path).info.frames > 400
+    assert jumps
+    assert max(jumps) < 6 * 2000 + 600
+
+
+def test_a_scout_that_finds_candidates_everywhere_gives_up(make, tmp_path, monkeypatch):
+    path = tmp_path / "capture"
+    path.write_bytes(capture_of(make, "pcap", "Ethernet, IPv4", ["REQ"] * 100))
+    employ(monkeypatch)
+    assert len(same(path).messages) == 100
+    assert Companion.heard == [[]]
+
+
+def test_a_file_that_was_replaced_is_not_walked(path, make, monkeypatch):
+    content = path.read_bytes()
+    alone = outcome(path, [], everything=True)
+    employ(monkeypatch)
+    with open_capture(str(path), 0) as capture:
+        path.unlink()
+        path.write_bytes(content[:24] + content[24 + 200 :])
+        frames = [frame.number for frame in capture.scan(Attention())]
+    assert (capture.info, frames[0]) == (alone.info, 121)
+    assert Companion.heard == []
+
+
+def test_where_no_scout_is_sent_out(path, monkeypatch):
+    def forbidden(task):
+        raise AssertionError
+
+    alone = outcome(path, [], everything=True)
+    employ(monkeypatch)
+    monkeypatch.setattr(Companion, "__init__", lambda self, task: forbidden(task))
+    with pytest.raises(AssertionError):
+        outcome(path, [], everything=False)
+    assert outcome(path, [], everything=True) == alone
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    with open_capture("-", 0) as capture:
+        assert list(capture.scan(Attention()))
+    packed = path.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert outcome(packed, [], everything=False).messages == alone.messages
+    monkeypatch.setattr(scout, "_cores", lambda: 1)
+    assert outcome(path, [], everything=False).messages == alone.messages
+    monkeypatch.setattr(scout, "_cores", lambda: 2)
+    monkeypatch.setattr(scout, "LARGE", path.stat().st_size + 1)
+    assert outcome(path, [], everything=False).messages == alone.messages
+
+
+def test_beside_other_threads_no_process_is_started():
+    halt = threading.Event()
+    thread = threading.Thread(target=halt.wait)
+    thread.start()
+    assert not scout.Scout.possible()
+    halt.set()
+    thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_process_of_its_own(path, root):
+    """In a process without other threads: the result is the same, the scout is used, and nothing is left of it."""
+    program = """
+import os, sys
+from ibcmtool.sources import Attention, open_capture, scout, streams
+heard = []
+hear = scout.Scout.hear
+scout.Scout.hear = lambda self: heard.append(hear(self)) or heard[-1]
+scout.LARGE, scout.STRIPE, scout.SEARCHED, streams.CHUNK, scout._cores = 0, 2000, 800, 600, lambda: 2
+scout.CHAIN = 2
+for leave_early in (False, True):
+    with open_capture(sys.argv[1], 0) as capture:
+        numbers = []
+        for frame in capture.scan(Attention()):
+            numbers.append(frame.number)
+            if leave_early and heard:
+                break
+    print(numbers, capture.info.frames, capture.info.damage, sum(len(pieces or []) for pieces in heard) > 10)
+    heard.clear()
+    try:
+        os.waitpid(-1, 0)
+    except ChildProcessError:
+        print("no child")
+"""
+    command = [sys.executable, "-W", "error", "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=root)
+    assert (done.returncode, done.stderr) == (0, "")
+    alone = outcome(path, [], everything=False)
+    numbers = [frame.number for frame in alone.frames]
+    whole, none, part, none_again = done.stdout.splitlines()
+    assert whole == f"{numbers} {alone.info.frames}  True"
+    assert part.startswith(f"[{numbers[0]}")
+    assert {none, none_again} == {"no child"}
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("nano", [False, True])
+def test_records_are_found_from_anywhere(make, tmp_path, order, nano):
+    sizes = [60, 1082, 74, 1082, 1098, 0, 300] * 6
+    records = [
+        make.pcap_record(START + n * 999_999_999, bytes([n]) * size, size, order, nano=nano)
+        for n, size in enumerate(sizes)
+    ]
+    borders, content = [24], make.pcap_header(order, nano=nano)
+    for record in records:
+        content += record
+        borders.append(len(content))
+    path = tmp_path / "capture"
+    path.write_bytes(content)
+    header = pcap.Header(order, 1 if nano else 1000, 1)
+    for begin in range(24, borders[-scout.CHAIN - 1], 13):
+        stream = streams.FileStream(str(path))
+        stream.jump(begin)
+        window = streams.Window(stream, str(path))
+        found = scout.find_record(window, header, START // 1_000_000_000)
+        window.close()
+        assert begin + found == min(border for border in borders if border >= begin)
