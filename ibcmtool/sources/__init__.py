@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibcmtool.model import Frame, InputInfo
-from ibcmtool.sources import compressed, erf, foreign, link_types, pcap, pcapng, scout
+from ibcmtool.sources import compressed, erf, foreign, link_types, pcap, pcapng
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.scan import Attention
 from ibcmtool.sources.streams import FileStream, Window
@@ -69,16 +69,15 @@ def open_capture(path: str, file: int) -> Capture:
 
     Raises SourceError when it cannot be opened, is no capture, or has a link type that is not supported.
     """
-    stream = FileStream(path)
-    window = Window(stream, path)
+    window = Window(FileStream(path), path)
     try:
-        return _identify(path, file, stream, window)
+        return _identify(path, file, window)
     except BaseException:
         window.close()
         raise
 
 
-def _identify(path: str, file: int, stream: FileStream, window: Window) -> Capture:
+def _identify(path: str, file: int, window: Window) -> Capture:
     compressions: list[str] = []
     window.more(0, 4)
     while (method := compressed.method(window.head(4))) is not None:
@@ -94,10 +93,7 @@ def _identify(path: str, file: int, stream: FileStream, window: Window) -> Captu
         header = pcap.read_header(window)
         info.format = "pcap"
         info.link_types.append(header.link_type)
-        if compressions:
-            frames = partial(pcap.frames, window, header, file, info)
-        else:
-            frames = partial(scout.frames, stream, window, header, file, info)
+        frames = partial(pcap.frames, window, header, file, info)
     elif magic == pcapng.MAGIC:
         pcapng.check(window)
         info.format = "pcapng"

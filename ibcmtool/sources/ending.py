@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def note_times(info: InputInfo, earliest: int, latest: int) -> None:
-    """Frames of these times (ns; 0 is no time) were read."""
+    """Frames of these times (ns; 0 is no time) were read.
+
+    The readers call this once for each run of records: as long as the upper half of a time stays the same and the lower
+    one does not decrease, only the first and the last time count, and no other need be computed. A run begins with a
+    known time; run_start is that, the other run_ variables are the halves of its last.
+    """
     if earliest and (info.first_time is None or earliest < info.first_time):
         info.first_time = earliest
     if latest > (info.last_time or 0):

@@ -15,6 +15,7 @@ from ibcmtool.sources import link_types
 from ibcmtool.sources.ending import Ending, note_times
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.scan import QPN_MASK, Sieve, qpn_word
+from ibcmtool.sources.scout import NEAR, employ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +78,24 @@ def plausible(window: Window) -> bool:
 
 def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
     """The records from the beginning of the window, as far as they are wanted."""
+
+    def from_start(window: Window, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+        return _walk(window, file, info, attention)
+
+    return from_start(employ(window, info, attention, from_start, _follow), info, attention)
+
+
+def _follow(window: Window, position: int, time: int) -> int:
+    """See scout.employ."""
+    (timestamp,) = _timestamp(window.data, position)
+    kind, flags, length, _counter, _wire_length = _header(window.data, position + 8)
+    near = -NEAR < (timestamp >> 32) - time // 1_000_000_000 < NEAR
+    plausible = near and kind & ~MORE in TYPES and not flags & RESERVED_FLAGS and length >= HEADER_SIZE
+    return position + length if plausible else 0
+
+
+def _walk(window: Window, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+    """The records from the beginning of the window; see pcap._walk."""
     new = tuple.__new__  # see pcap.frames
     everything, watched = attention.everything, attention.watched
     until = attention.until if watched else 0
@@ -93,11 +112,17 @@ def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> 
                 length = high << 8 | low
                 end = position + length
                 if end > size or length < HEADER_SIZE:  # or the header itself is not at hand
-                    info.frames = number
+                    if run_seconds >= 0:
+                        note_times(info, run_start, _time(run_seconds, run_fraction))
+                        run_seconds = -1
+                    info.frames, info.cut_frames = number, cut
                     if attention.progress is not None:
                         attention.progress(number)
-                    if not _complete(window, position, number + 1):
-                        return
+                    try:
+                        if not _complete(window, position, info):
+                            return
+                    finally:
+                        number, cut = info.frames, info.cut_frames
                     data, view, position, size = window.data, window.view, 0, window.size
                     continue
                 if kind != usual:
@@ -145,9 +170,11 @@ def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> 
                 note_times(info, run_start, _time(run_seconds, run_fraction))
 
 
-def _complete(window: Window, position: int, number: int) -> bool:
+def _complete(window: Window, position: int, info: InputInfo) -> bool:
     """Let the record at data[position] be at hand, at data[0]. False when the file ends here; raises DamageError."""
-    if not window.more(position, HEADER_SIZE):
+    complete = window.more(position, HEADER_SIZE)
+    number = info.frames + 1
+    if not complete:
         if not window.size:
             return False
         raise DamageError(window.cut(0, HEADER_SIZE, f"the record header of frame {number}"))

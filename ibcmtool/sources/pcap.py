@@ -7,6 +7,7 @@ their pcap record; Wireshark shows that of the ERF header inside, which may diff
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ibcmtool.sources import link_types
 from ibcmtool.sources.ending import Ending, note_times
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.scan import QPN_MASK, Sieve, qpn_word
+from ibcmtool.sources.scout import NEAR, employ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +36,7 @@ HEADER_SIZE = 24
 RECORD_SIZE = 16  # header of a record
 MAX_CAPTURED = 262144  # libpcap's MAXIMUM_SNAPLEN, Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD
 LINK_TYPE_MASK = 0x03FFFFFF  # the bits above tell of a frame check sequence
+LONGEST = 1 << 20  # bytes of a packet on the wire, where a record is to be recognised
 
 
 class Header(NamedTuple):
@@ -65,10 +68,28 @@ def read_header(window: Window) -> Header:
     return Header(byte_order, scale, link_type)
 
 
-def frames(
-    window: Window, header: Header, file: int, info: InputInfo, attention: Attention, position: int = HEADER_SIZE
+def frames(window: Window, header: Header, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+    """The records behind the file header, as far as they are wanted."""
+
+    def from_start(window: Window, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+        return _walk(window, header, file, info, attention, 0)
+
+    window = employ(window, info, attention, from_start, partial(_follow, header))
+    return _walk(window, header, file, info, attention, HEADER_SIZE)
+
+
+def _follow(header: Header, window: Window, position: int, time: int) -> int:
+    """See scout.employ."""
+    seconds, fraction, captured, wire_length = Struct(header.byte_order + "IIII").unpack_from(window.data, position)
+    near = -NEAR < seconds - time // 1_000_000_000 < NEAR
+    plausible = near and fraction * header.scale < 1_000_000_000 and captured <= wire_length <= LONGEST
+    return position + RECORD_SIZE + captured if plausible else 0
+
+
+def _walk(
+    window: Window, header: Header, file: int, info: InputInfo, attention: Attention, position: int
 ) -> Iterator[Frame]:
-    """The records from data[position] of the window on, as far as they are wanted.
+    """The records from data[position] of the window on.
 
     Whenever more is to be read, `info` is up to date, and what the window adds to it is counted.
     """

@@ -30,6 +30,7 @@ from ibcmtool.sources.pcapng_blocks import (
     section_layouts,
 )
 from ibcmtool.sources.scan import QPN_MASK, qpn_word
+from ibcmtool.sources.scout import employ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,10 +57,20 @@ def check(window: Window) -> None:
 
 def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> Iterator[Frame]:
     """The packets from the beginning of the window, as far as they are wanted. Keeps info.link_types."""
+
+    def from_here(window: Window, info: InputInfo, attention: Attention) -> Iterator[Frame]:
+        return _walk(window, file, info, attention, Blocks(window, info, blocks))
+
+    window = employ(window, info, attention, from_here, lambda *place: blocks.follow(*place))
+    blocks = Blocks(window, info)
+    return _walk(window, file, info, attention, blocks)
+
+
+def _walk(window: Window, file: int, info: InputInfo, attention: Attention, blocks: Blocks) -> Iterator[Frame]:
+    """The packets from the beginning of the window on; see pcap._walk."""
     new = tuple.__new__  # see pcap.frames
     everything, watched = attention.everything, attention.watched
     until = attention.until if watched else 0
-    blocks = Blocks(window, info)
     unpack, unpack_word = blocks.unpack, blocks.layouts.word.unpack_from
     # The interface for which all is prepared: its number, itself, and what is in it.
     current, interface = -1, NO_INTERFACE
@@ -69,7 +80,7 @@ def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> 
     data, view, position, size = window.data, window.view, 0, window.size
     number = cut = 0
     run_high = run_low = run_start = -1  # see `note_times`
-    last_time = 0  # of the last packet, unless it is in a run
+    last_time = window.last_time  # of the last packet, unless it is in a run
     with Ending(window, info):
         try:
             while True:
@@ -97,10 +108,13 @@ def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> 
                             unpack, shape_1, shape_2 = sieve.unpack, sieve.first, sieve.second
                             qpn_at, gsi = sieve.qpn_at, sieve.gsi
                             continue
-                    info.frames = number
                     if attention.progress is not None and end > size:
                         attention.progress(number)
-                    block = blocks.complete(position)
+                    info.frames, info.cut_frames, window.last_time = number, cut, last_time
+                    try:
+                        block = blocks.complete(position)
+                    finally:
+                        number, cut, last_time = info.frames, info.cut_frames, window.last_time
                     data, view, size = window.data, window.view, window.size
                     if block is None:
                         return
@@ -116,18 +130,21 @@ def frames(window: Window, file: int, info: InputInfo, attention: Attention) -> 
                     chosen = blocks.interfaces[index]
                     if kind == ENHANCED_PACKET and chosen.sieve is not None:
                         continue
-                    number += 1
                     if ticks is not None:
                         last_time = chosen.time(*ticks)
+                    elif last_time is None:  # the first packet of the file, or of what a scout walks
+                        window.changed()
+                        last_time = 0
+                    number += 1
                     position = end
                     if chosen.sieve is None:
                         continue
                     cut += wire_length > captured
-                    note_times(info, last_time, last_time)
+                    note_times(info, last_time or 0, last_time or 0)
                     frame = view[begin : begin + captured]
                     if everything or chosen.sieve.wants(frame, number, watched if number <= until else ()):
                         info.frames = number
-                        yield Frame(file, number, last_time, chosen.link_type, frame.tobytes(), wire_length)
+                        yield Frame(file, number, last_time or 0, chosen.link_type, frame.tobytes(), wire_length)
                         until = attention.until if watched else 0
                     continue
                 number += 1

@@ -86,11 +86,12 @@ class MalformedError(Exception):
 class Blocks:
     """The blocks of a file one by one, and what they say of the packets that follow."""
 
-    def __init__(self, window: Window, info: InputInfo) -> None:
+    def __init__(self, window: Window, info: InputInfo, known: Blocks | None = None) -> None:
+        """known: what was found so far, where the window is not at the beginning of the file."""
         self._window = window
         self._info = info
-        self.layouts = section_layouts(window.data, 0)
-        self.interfaces: list[Interface] = []
+        self.layouts: Layouts = section_layouts(window.data, 0) if known is None else known.layouts
+        self.interfaces: list[Interface] = [] if known is None else known.interfaces.copy()
         self._sieves: dict[int, Sieve] = {}  # by link type
 
     @property
@@ -104,7 +105,8 @@ class Blocks:
         Of a block that is too long to hold only the end is at hand. Raises DamageError.
         """
         window = self._window
-        if position + PACKET_SIZE > window.size:
+        header_at_hand = position + PACKET_SIZE <= window.size
+        if not header_at_hand or position + self.layouts.word.unpack_from(window.data, position + 4)[0] > window.size:
             window.more(position, PACKET_SIZE)
             position = 0
             if not window.size:
@@ -137,6 +139,14 @@ class Blocks:
             raise DamageError(f"damaged at {window.place(position)}: {error}") from None
         return kind, position, end
 
+    def follow(self, window: Window, position: int, _time: int) -> int:
+        """See scout.employ."""
+        (length,) = self.layouts.word.unpack_from(window.data, position + 4)
+        end = position + length
+        if (window.offset + position) % 4 or length < MIN_BLOCK or end > window.size:
+            return 0
+        return end if self.layouts.word.unpack_from(window.data, end - 4)[0] == length else 0
+
     def packet(self, position: int, kind: int, end: int) -> tuple[int, tuple[int, int] | None, int, int, int]:
         """A packet block: interface, both halves of its time, where the packet begins, captured and wire length."""
         data = self._window.data
@@ -159,6 +169,8 @@ class Blocks:
 
     def other(self, position: int, kind: int, end: int) -> None:
         """A block that holds no packet."""
+        if kind in (SECTION, INTERFACE):
+            self._window.changed()
         if kind == SECTION:
             check_version(self._window.data, position, self.layouts)
             self.interfaces, self._sieves = [], {}

@@ -1,4 +1,4 @@
-"""Both cores for one large pcap file: a second process walks ahead and tells which stretches hold no candidate.
+"""Both cores for one large file: a second process walks ahead and tells which stretches hold no candidate.
 
 The file is cut into stripes. The scout takes every other one: it looks for a place near the stripe's beginning where
 records seem to start, and walks on from there as any scan does. Of each piece of about a window's size in which it
@@ -7,7 +7,8 @@ stripes between. Where it comes, at the border of a record, to the exact beginni
 counted and goes on behind the piece.
 
 So nothing depends on the scout's guess being right; a piece whose beginning the reader does not meet is of no use, that
-is all. That a record is read the same whatever came before it is true of this format: therefore no other.
+is all. But a record must be read the same whatever came before it. Where the reader learns something that decides how
+the following is read (a pcapng section or interface), it goes on alone.
 """
 
 from __future__ import annotations
@@ -18,13 +19,11 @@ import signal
 import sys
 import threading
 from collections import deque
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibcmtool.model import InputInfo
-from ibcmtool.sources import pcap
 from ibcmtool.sources.ending import note_times
 from ibcmtool.sources.scan import Attention
 from ibcmtool.sources.streams import FileStream, Window
@@ -34,12 +33,14 @@ if TYPE_CHECKING:
 
     from ibcmtool.model import Frame
 
+    Walk = Callable[[Window, InputInfo, Attention], Iterator[Frame]]
+    Follow = Callable[[Window, int, int], int]
+
 LARGE = 1 << 28  # bytes: a second process pays for files of this size
 STRIPE = 1 << 25  # bytes
-SEARCHED = 2 * pcap.MAX_CAPTURED  # bytes of a stripe; in the first half of them a record must begin
-CHAIN = 8  # records that must make sense where one is to begin
-NEAR = 30 * 86400  # seconds between the first record of the file and any of these
-LONGEST = 1 << 20  # bytes of a packet on the wire
+SEARCHED = 1 << 18  # bytes at the beginning of a stripe, in which a record must begin
+ROW = 8  # so many records must seem to be there one behind the other
+NEAR = 30 * 86400  # seconds between any two records
 NEVER = sys.maxsize
 
 
@@ -52,16 +53,21 @@ class Piece(NamedTuple):
     cut_frames: int
     first_time: int
     last_time: int
+    time_at_end: int | None  # see Window.last_time
 
 
-def frames(
-    stream: FileStream, window: Window, header: pcap.Header, file: int, info: InputInfo, attention: Attention
-) -> Iterator[Frame]:
-    """As pcap.frames, with the help of a scout where that pays."""
+def employ(window: Window, info: InputInfo, attention: Attention, walk: Walk, follow: Follow) -> Window:
+    """The window, or one that takes its place and has the help of a scout, where that pays.
+
+    walk: walks the records from data[0] of a window on, with all that the reader knows when it is called. follow: the
+    window, a position there, and the time (ns) of some record in the file; where the record ends that seems to begin at
+    the position, 0 where none does.
+    """
+    stream = window.stream
+    if attention.everything or not isinstance(stream, FileStream) or _cores() < 2:
+        return window
     size = stream.regular_size
-    if size is not None and size >= LARGE and not attention.everything and _cores() > 1:
-        window = RelayWindow(stream, window, header, info, attention)
-    return pcap.frames(window, header, file, info, attention)
+    return window if size is None or size < LARGE else RelayWindow(stream, window, info, attention, walk, follow)
 
 
 def _cores() -> int:
@@ -72,12 +78,12 @@ class RelayWindow(Window):
     """Goes on in place of another window on a file. Passes over the scout's pieces, and counts them in `info`."""
 
     def __init__(
-        self, stream: FileStream, window: Window, header: pcap.Header, info: InputInfo, attention: Attention
+        self, stream: FileStream, window: Window, info: InputInfo, attention: Attention, walk: Walk, follow: Follow
     ) -> None:
         super().__init__(stream, window.path)
         self.data, self.view, self.size, self.offset = window.data, window.view, window.size, window.offset
         self._file = stream
-        self._header = header
+        self._walk, self._follow = walk, follow
         self._info = info
         self._attention = attention
         self._scout: Scout | None = None
@@ -99,6 +105,8 @@ class RelayWindow(Window):
                     info.frames += piece.frames
                     info.cut_frames += piece.cut_frames
                     note_times(info, piece.first_time, piece.last_time)
+                    if piece.time_at_end is not None:
+                        self.last_time = piece.time_at_end
                     self._hear(here + need)
         if here != begun:
             self._file.jump(here)
@@ -113,8 +121,7 @@ class RelayWindow(Window):
         self._sent = True
         first_time = self._info.first_time
         if first_time is not None and Scout.possible():
-            second = first_time // 1_000_000_000
-            self._scout = Scout(partial(walk_ahead, self._file, self.path, self._header, second))
+            self._scout = Scout(partial(walk_ahead, self._file, self.path, first_time, self._walk, self._follow))
             self._stripe = STRIPE
 
     def _hear(self, offset: int) -> None:
@@ -132,6 +139,11 @@ class RelayWindow(Window):
         if self._scout is not None:
             self._scout.close()
             self._scout = None
+
+    def changed(self) -> None:
+        """The scout, if there is one, does not know."""
+        self._dismiss()
+        self._pieces.clear()
 
     def close(self) -> None:
         self._dismiss()
@@ -179,6 +191,10 @@ class _StripeOverError(Exception):
     """The scout has come to the end of a stripe."""
 
 
+class _ChangedError(Exception):
+    """The scout has met something that decides how all that follows is read."""
+
+
 class _ScoutWindow(Window):
     """A window on a stripe of a file. Makes a piece of what is walked between two calls of `more`."""
 
@@ -187,7 +203,6 @@ class _ScoutWindow(Window):
         stream.jump(begin)
         self.offset = begin
         self.pieces: list[Piece] = []
-        self.others = 0  # pieces that hold a candidate
         self.candidate = False  # seen in this one
         self.info = InputInfo(path)  # what was counted in this one
         self._piece: int | None = None  # where this one begins
@@ -202,11 +217,9 @@ class _ScoutWindow(Window):
         here = self.offset + position
         if self._piece is not None and here > self._piece:
             info = self.info
-            if self.candidate:
-                self.others += 1
-            else:
+            if not self.candidate:
                 times = info.first_time or 0, info.last_time or 0
-                self.pieces.append(Piece(self._piece, here, info.frames, info.cut_frames, *times))
+                self.pieces.append(Piece(self._piece, here, info.frames, info.cut_frames, *times, self.last_time))
             if here >= self._end:
                 raise _StripeOverError
             self._piece, self.candidate = here, False
@@ -214,45 +227,42 @@ class _ScoutWindow(Window):
             info.first_time = info.last_time = None
         return super().more(position, need)
 
+    def changed(self) -> None:
+        raise _ChangedError
+
     def close(self) -> None:
         """The stream is still needed for the next stripe."""
 
 
-def walk_ahead(reader: FileStream, path: str, header: pcap.Header, second: int) -> Iterator[list[Piece]]:
-    """The pieces of every other stripe, until the file ends or it turns out that there are too few.
-
-    second: the time of a record, near those of all others.
-    """
+def walk_ahead(reader: FileStream, path: str, first_time: int, walk: Walk, follow: Follow) -> Iterator[list[Piece]]:
+    """The pieces of every other stripe, one list for each."""
     with closing(FileStream(path)) as stream:  # opened anew: each process has its own place in it
         size = stream.regular_size or 0
         if not os.path.sameopenfile(stream.fileno(), reader.fileno()):
             return
         for begin in range(STRIPE, size, 2 * STRIPE):
             window = _ScoutWindow(stream, path, begin)
-            border = find_record(window, header, second)
+            border = _border(window, first_time, follow)
             if border is not None:
                 window.begin(border)
-                with suppress(_StripeOverError):
-                    for _ in pcap.frames(window, header, 0, window.info, Attention(), 0):
+                try:
+                    for _ in walk(window, window.info, Attention()):
                         window.candidate = True
+                except _StripeOverError:
+                    pass
+                except _ChangedError:
+                    return
             yield window.pieces
-            if window.others > len(window.pieces):
-                return
 
 
-def find_record(window: Window, header: pcap.Header, second: int) -> int | None:
-    """Where in the window a record seems to begin, in a file whose first record is of this second."""
-    unpack = Struct(header.byte_order + "IIII").unpack_from
-    units = 1_000_000_000 // header.scale
-    window.more(0, SEARCHED)
-    for border in range(min(window.size, SEARCHED // 2)):
+def _border(window: Window, first_time: int, follow: Follow) -> int | None:
+    """Where in the window a row of records seems to begin."""
+    window.more(0, 2 * SEARCHED)
+    for border in range(min(window.size, SEARCHED)):
         position = border
-        for _ in range(CHAIN):
-            seconds, fraction, captured, wire_length = unpack(window.data, position)
-            if fraction >= units or not captured <= wire_length <= LONGEST or not -NEAR < seconds - second < NEAR:
-                break
-            position += captured + pcap.RECORD_SIZE
-            if position > window.size:
+        for _ in range(ROW):
+            position = follow(window, position, first_time)
+            if not 0 < position <= window.size:
                 break
         else:
             return border

@@ -110,7 +110,8 @@ class Window:
 
     data: the memory, of which the first `size` bytes are at hand; SLACK more can be unpacked, so that a reader may look
     first and compare with `size` then. view: the same as a memoryview. offset: where data[0] lies in the (decompressed)
-    stream. After `more` all of them may be others.
+    stream. After `more` all of them may be others. last_time: a reader whose packets can lack a time keeps there, while
+    more is read, the time of the last packet before (ns; None: of none).
     """
 
     def __init__(self, stream: ByteStream, path: str, *, decompressed: bool = False) -> None:
@@ -119,7 +120,8 @@ class Window:
         self.size = 0
         self.offset = 0
         self.path = path
-        self._stream = stream
+        self.stream = stream
+        self.last_time: int | None = None
         self._decompressed = decompressed
 
     def more(self, position: int, need: int) -> bool:
@@ -134,7 +136,7 @@ class Window:
         while self.size < need:
             if self.size + SLACK == len(self.data):
                 self._grow()
-            read = self._stream.readinto(self.view[self.size : -SLACK])
+            read = self.stream.readinto(self.view[self.size : -SLACK])
             if not read:
                 return False
             self.size += read
@@ -145,6 +147,9 @@ class Window:
         larger[: self.size] = self.view[: self.size]
         self.data = larger
         self.view = memoryview(larger)
+
+    def changed(self) -> None:
+        """The reader has learnt something that decides how all that follows is read."""
 
     def skip(self, length: int) -> int:
         """Let go of the next `length` bytes without ever holding them; returns how many of them did not come."""
@@ -164,7 +169,7 @@ class Window:
     def readinto(self, room: memoryview) -> int:
         """The window as a stream: what is at hand first, then what follows. Used below a decompressor."""
         if not self.size:
-            return self._stream.readinto(room)
+            return self.stream.readinto(room)
         size = min(self.size, len(room))
         room[:size] = self.view[:size]
         self.more(size, 0)
@@ -172,10 +177,10 @@ class Window:
 
     @property
     def damage(self) -> str:
-        return self._stream.damage
+        return self.stream.damage
 
     def close(self) -> None:
-        self._stream.close()
+        self.stream.close()
 
     def place(self, position: int) -> str:
         """Where data[position] lies, in words."""

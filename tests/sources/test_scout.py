@@ -12,9 +12,9 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sources.traffic import DATA_QPN, SCHEDULE, START, capture_of, outcome, pcap_file, same
+from sources.traffic import DATA_QPN, SCHEDULE, START, capture_of, erf_file, outcome, pcap_file, pcapng_file, same
 
-from ibcmtool.sources import Attention, open_capture, pcap, scout, streams
+from ibcmtool.sources import Attention, open_capture, scout, streams
 
 
 class Companion:
@@ -44,8 +44,8 @@ def employ(patch, *, stripe=2000, chunk=600, companion=Companion):
     """Have files of any size walked with a scout, in small pieces."""
     patch.setattr(scout, "LARGE", 0)
     patch.setattr(scout, "STRIPE", stripe)
-    patch.setattr(scout, "SEARCHED", 800)
-    patch.setattr(scout, "CHAIN", 2)
+    patch.setattr(scout, "SEARCHED", 400)
+    patch.setattr(scout, "ROW", 2)
     patch.setattr(scout, "_cores", lambda: 2)
     patch.setattr(scout, "Scout", companion)
     patch.setattr(streams, "CHUNK", chunk)
@@ -68,16 +68,16 @@ def jumps(monkeypatch) -> list[int]:
     return offsets
 
 
-@pytest.fixture
-def path(make, tmp_path):
-    """About 60 kB: data, a conversation now and then, one record without a time, one out of order, one cut short."""
-    contents = (["RC", "RC", "UC", "UD"] * 30 + ["REQ", "RC", "SA", "REP with immediate data"] + ["RC"] * 20) * 3
-    content = bytearray(capture_of(make, "pcap", "Ethernet, IPv4", contents))
-    data = bytes(70)
-    content += make.pcap_record(0, data, 70) + make.pcap_record(START - 5_000_000_000, data, 99) * 9
-    content += capture_of(make, "pcap", "Ethernet, IPv4", ["RC"] * 50 + ["REQ"] + ["RC"] * 50)[24:]
+CONTENTS = (["RC", "RC", "UC", "UD"] * 30 + ["REQ", "RC", "SA", "REP with immediate data"] + ["RC"] * 20) * 3
+CONTENTS += ["RC"] * 50 + ["REQ"] + ["RC"] * 50
+
+
+@pytest.fixture(params=["pcap", "pcapng", "erf"])
+def path(make, tmp_path, request):
+    """About 80 kB: data, and a conversation now and then."""
     path = tmp_path / "capture"
-    path.write_bytes(content)
+    name = "ERF, InfiniBand" if request.param == "erf" else "Ethernet, IPv4"
+    path.write_bytes(capture_of(make, request.param, name, CONTENTS))
     return path
 
 
@@ -97,9 +97,12 @@ def test_pieces_are_exact(path, monkeypatch):
     """Each begins and ends where records do, and its counters are those of its records."""
     with open_capture(str(path), 0) as capture:
         frames = list(capture)
-    offsets = [24]
+    head = {"pcap": 24, "pcapng": 56, "erf": 0}[capture.info.format]
+    around = {"pcap": 16, "pcapng": 32, "erf": 0}[capture.info.format]
+    offsets = [head]
     for frame in frames:
-        offsets.append(offsets[-1] + 16 + len(frame.data))
+        size = around + len(frame.data)
+        offsets.append(offsets[-1] + (size + -size % 4 if around == 32 else size))
     employ(monkeypatch)
     outcome(path, [], everything=False)
     pieces = [piece for pieces in Companion.heard for piece in pieces]
@@ -138,14 +141,14 @@ def test_no_watched_packet_is_passed_over(make, tmp_path, jumps, monkeypatch, pa
         assert jumps
 
 
-@settings(max_examples=300)
-@given(st.data(), SCHEDULE)
-def test_any_capture(make, tmp_path_factory, data, schedule):
-    content = data.draw(pcap_file(make))
+@settings(max_examples=600)
+@given(st.data(), st.sampled_from([pcap_file, pcapng_file, erf_file]), SCHEDULE)
+def test_any_capture(make, tmp_path_factory, data, build, schedule):
+    content = data.draw(build(make))
     damage = data.draw(st.integers(0, 4))
     if damage == 1:
         content = content[: data.draw(st.integers(0, len(content)))]
-    elif damage == 2:
+    elif damage == 2 and content:
         position = data.draw(st.integers(0, len(content) - 1))
         content = content[:position] + data.draw(st.binary(min_size=1, max_size=3)) + content[position + 1 :]
     path = tmp_path_factory.getbasetemp() / "any"
@@ -154,16 +157,16 @@ def test_any_capture(make, tmp_path_factory, data, schedule):
         patch.setattr("ibcmtool.sources.scan.PATIENCE", data.draw(st.sampled_from([0, 3, 10, 10_000])))
         patch.setattr(scout, "NEAR", 1 << 40)
         employ(patch, stripe=data.draw(st.integers(50, 3000)), chunk=data.draw(st.sampled_from([50, 700, 5000])))
-        patch.setattr(scout, "CHAIN", data.draw(st.sampled_from([1, 2, 8])))
+        patch.setattr(scout, "ROW", data.draw(st.sampled_from([1, 2, 8])))
         same(path, schedule)
 
 
 @pytest.mark.parametrize("shift", [-1, 1, 7, 16])
 def test_wrong_guesses_do_no_harm(path, monkeypatch, shift):
     alone = outcome(path, [{DATA_QPN}], everything=True)
-    right = scout.find_record
+    right = scout._border
     employ(monkeypatch)
-    monkeypatch.setattr(scout, "find_record", lambda *arguments: max(0, (right(*arguments) or 0) + shift))
+    monkeypatch.setattr(scout, "_border", lambda *arguments: max(0, (right(*arguments) or 0) + shift))
     result = same(path, [{DATA_QPN}])
     assert (result.messages, result.info) == (alone.messages, alone.info)
 
@@ -179,12 +182,13 @@ def test_a_scout_that_is_lost_on_the_way(path, jumps, monkeypatch):
     assert max(jumps) < 6 * 2000 + 600
 
 
-def test_a_scout_that_finds_candidates_everywhere_gives_up(make, tmp_path, monkeypatch):
+def test_candidates_everywhere(make, tmp_path, jumps, monkeypatch):
     path = tmp_path / "capture"
     path.write_bytes(capture_of(make, "pcap", "Ethernet, IPv4", ["REQ"] * 100))
     employ(monkeypatch)
     assert len(same(path).messages) == 100
-    assert Companion.heard == [[]]
+    assert not any(Companion.heard)
+    assert not jumps
 
 
 def test_a_file_that_was_replaced_is_not_walked(path, make, monkeypatch):
@@ -193,7 +197,7 @@ def test_a_file_that_was_replaced_is_not_walked(path, make, monkeypatch):
     employ(monkeypatch)
     with open_capture(str(path), 0) as capture:
         path.unlink()
-        path.write_bytes(content[:24] + content[24 + 200 :])
+        path.write_bytes(content[:3000])
         frames = [frame.number for frame in capture.scan(Attention())]
     assert (capture.info, frames[0]) == (alone.info, 121)
     assert Companion.heard == []
@@ -240,8 +244,8 @@ from ibcmtool.sources import Attention, open_capture, scout, streams
 heard = []
 hear = scout.Scout.hear
 scout.Scout.hear = lambda self: heard.append(hear(self)) or heard[-1]
-scout.LARGE, scout.STRIPE, scout.SEARCHED, streams.CHUNK, scout._cores = 0, 2000, 800, 600, lambda: 2
-scout.CHAIN = 2
+scout.LARGE, scout.STRIPE, scout.SEARCHED, scout.ROW = 0, 2000, 400, 2
+streams.CHUNK, scout._cores = 600, lambda: 2
 for leave_early in (False, True):
     with open_capture(sys.argv[1], 0) as capture:
         numbers = []
@@ -267,25 +271,98 @@ for leave_early in (False, True):
     assert {none, none_again} == {"no child"}
 
 
+SIZES = [60, 1082, 74, 1082, 1098, 0, 300] * 6
+TIMES = [START + n * 999_999_999 for n in range(len(SIZES))]
+
+
+def records_of(make, container, order):
+    """What is in front of the records, and the records."""
+    if container == "erf":
+        return b"", [make.erf_record((t << 32) // 10**9, bytes(n)) for t, n in zip(TIMES, SIZES, strict=True)]
+    if container == "pcapng":
+        head = make.section(order) + make.interface(1, order)
+        return head, [make.enhanced(t, bytes([n % 256]) * n, n, 0, order) for t, n in zip(TIMES, SIZES, strict=True)]
+    nano = container == "pcap, ns"
+    header = make.pcap_header(order, nano=nano)
+    return header, [make.pcap_record(t, b"a" * n, n, order, nano=nano) for t, n in zip(TIMES, SIZES, strict=True)]
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("nano", [False, True])
-def test_records_are_found_from_anywhere(make, tmp_path, order, nano):
-    sizes = [60, 1082, 74, 1082, 1098, 0, 300] * 6
-    records = [
-        make.pcap_record(START + n * 999_999_999, bytes([n]) * size, size, order, nano=nano)
-        for n, size in enumerate(sizes)
-    ]
-    borders, content = [24], make.pcap_header(order, nano=nano)
+@pytest.mark.parametrize("container", ["pcap", "pcap, ns", "pcapng", "erf"])
+def test_records_are_found_from_anywhere(make, tmp_path, monkeypatch, container, order):
+    head, records = records_of(make, container, order)
+    borders, content = [len(head)], head
     for record in records:
         content += record
         borders.append(len(content))
     path = tmp_path / "capture"
     path.write_bytes(content)
-    header = pcap.Header(order, 1 if nano else 1000, 1)
-    for begin in range(24, borders[-scout.CHAIN - 1], 13):
+    given = []
+    module = container.partition(",")[0]
+    monkeypatch.setattr(f"ibcmtool.sources.{module}.employ", lambda *call: given.append(call) or call[0])
+    with open_capture(str(path), 0) as capture:
+        assert sum(1 for _ in capture) == len(SIZES)
+    follow = given[0][-1]
+    for begin in range(len(head), borders[-scout.ROW - 1], 13):
         stream = streams.FileStream(str(path))
         stream.jump(begin)
         window = streams.Window(stream, str(path))
-        found = scout.find_record(window, header, START // 1_000_000_000)
+        window.offset = begin
+        found = scout._border(window, START, follow)
         window.close()
         assert begin + found == min(border for border in borders if border >= begin)
+
+
+def swept(make, path, blocks, *, more=()):
+    """`blocks` behind some data packets of interface 0 and before others, at places where stripes begin.
+
+    Gives the number of packets before, and what is found.
+    """
+    head = make.section() + make.interface(1, options=make.option(9, b"\x09")) + make.interface(105)
+    data = [make.enhanced(START + n, bytes(40), 40) for n in range(40)]
+    with pytest.MonkeyPatch.context() as patch:
+        employ(patch, stripe=1000, chunk=300)
+        for before in (26, 40):  # up to 1948 and 2956
+            for filler in range(0, 100, 4):
+                start = [head, *data[:before], make.block(5, bytes(filler))]
+                path.write_bytes(b"".join([*start, *blocks, *data, *more, *data]))
+                yield before, same(path)
+
+
+def test_simple_packets_have_the_time_of_the_packet_before(make, tmp_path, jumps):
+    cm = capture_of(make, "pcapng", "Ethernet, IPv4", ["REQ"])[56 + 28 : -4]
+    for gap in ([], [make.block(5, bytes(100))] * 20):
+        for before, result in swept(make, tmp_path / "capture", [*gap, make.simple(cm, len(cm))]):
+            assert [(message.frame, message.time) for message in result.messages] == [(before + 1, START + before - 1)]
+    assert jumps
+
+
+def test_simple_packets_can_have_the_time_of_a_foreign_interface(make, tmp_path, jumps):
+    """This time counts as soon as such a packet comes, wherever the scout begins."""
+    late = 2 * START // 1000
+    foreign, simple = make.enhanced(late, b"abc", 3, 1), make.simple(bytes(40), 40)
+    for _, result in swept(make, tmp_path / "capture", [foreign, simple]):
+        assert result.info.last_time == late * 1000
+    for _, result in swept(make, tmp_path / "capture", [foreign]):
+        assert result.info.last_time == START + 39
+    assert jumps
+
+
+def test_sections_and_interfaces_on_the_way(make, tmp_path):
+    """The scout knows those from the beginning of the file only."""
+    path = tmp_path / "capture"
+    coarse = make.interface(1, options=make.option(9, b"\0"))
+    cm = capture_of(make, "pcapng", "Ethernet, IPv4", ["RC"] * 9 + ["REQ"])[56:]
+    for before, result in swept(make, path, [make.section(), coarse], more=[cm]):
+        assert (result.info.frames, len(result.messages)) == (before + 90, 1)
+    for before, result in swept(make, path, [coarse], more=[make.enhanced(1, bytes(40), 50, 2), cm]):
+        info = result.info
+        assert (info.frames, info.first_time, info.cut_frames) == (before + 91, 1_000_000_000, 1)
+    for before, result in swept(make, path, [make.section(options=make.option(4, b"another program"))]):
+        assert result.info.damage.endswith("packet of interface 0, but 0 described")
+        assert result.info.frames == before
+    other = make.section(">") + make.interface(247, ">")
+    big_endian = [make.enhanced(n, b"abc", 4, 0, ">") for n in range(50)]
+    for before, result in swept(make, path, [other, *big_endian, make.section(), coarse]):
+        info = result.info
+        assert (info.frames, info.cut_frames, info.link_types) == (before + 130, 50, [1, 105, 247])
