@@ -156,6 +156,8 @@ class Decoder:
                 right,
                 class_version,
                 method,
+                link_type,
+                data[:mad],
             ),
         )
         return message

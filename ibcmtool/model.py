@@ -94,6 +94,8 @@ class CmMessage(NamedTuple):
     icrc_ok: bool | None  # None: not checkable (frame cut, or no ICRC in this source)
     class_version: int = 2
     method: int = 3
+    link_type: int = 0  # LINKTYPE_ number that `headers` begin with
+    headers: bytes = b""  # everything in front of the MAD, from the link layer on (envelope.py); empty from live probes
 
 
 class DataPacket(NamedTuple):

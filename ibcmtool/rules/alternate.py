@@ -1,0 +1,1 @@
+"""L: alternate paths: LAP and APR (IBA 12.8)."""

@@ -1,0 +1,1 @@
+"""X: how complete the capture is, and in what order its times stand."""

@@ -1,0 +1,1 @@
+"""H: messages that come when nothing expects them: repeated, late, or for nothing."""

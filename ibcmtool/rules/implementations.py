@@ -1,0 +1,1 @@
+"""X07: whose CM speaks."""
