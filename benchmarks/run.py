@@ -35,6 +35,8 @@ for packet in PcapReader(sys.argv[1]):
     CM_REQ in packet
 """
 DPKT = "import sys, dpkt\nfor time, frame in dpkt.pcap.Reader(open(sys.argv[1], 'rb')): dpkt.ethernet.Ethernet(frame)"
+# An installed ibcmtool has its modules compiled; so has a checkout, unless the environment forbids to keep them.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 SLOW_SHARE = 50  # Scapy and dpkt read only so small a part of the input; their time is multiplied
 
 
@@ -48,7 +50,7 @@ class Measure(NamedTuple):
 def measure(command: Sequence[str]) -> Measure:
     """One whole process. Raises RuntimeError when it fails (exit code 1 is a finding, not a failure)."""
     start = perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)

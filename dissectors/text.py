@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 
 
@@ -27,6 +26,8 @@ def guid_text(guid: int) -> str:
 
 def gid_text(gid: bytes) -> str:
     """IPv6 text of a GID; a shorter GID is filled with zeros."""
+    import socket  # takes long to load, and captures over IPv4 need it seldom
+
     return socket.inet_ntop(socket.AF_INET6, gid.ljust(16, b"\0"))
 
 
@@ -36,6 +37,8 @@ def gid_bytes(gid: str | bytes) -> bytes:
         if len(gid) != 16:
             raise ValueError(f"a GID has 16 bytes, not {len(gid)}")
         return gid
+    import socket
+
     try:
         if ":" in gid:
             return socket.inet_pton(socket.AF_INET6, gid)

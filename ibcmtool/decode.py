@@ -85,13 +85,21 @@ def field_names(message_type: str) -> tuple[str, ...]:
     return tuple(slot.name for slot in layout(layer)) if layer is not None else RawData._fields
 
 
+class _Readers(dict[int, "tuple[str, Reader | None]"]):
+    """Message type and reader by attribute ID, each compiled when the first such message is met; None: unknown."""
+
+    def __missing__(self, attribute: int) -> tuple[str, Reader | None]:
+        name = CM_ATTRIBUTES.get(attribute)
+        known = (f"attribute 0x{attribute:04x}", None) if name is None else (name, reader(_LAYERS[name]))
+        self[attribute] = known
+        return known
+
+
 class Decoder:
     """Decodes the frames of any number of captures. One instance hands out one `Address` object per port."""
 
     def __init__(self) -> None:
-        self._readers: dict[int, tuple[str, Reader]] = {
-            attribute: (name, reader(_LAYERS[name])) for attribute, name in CM_ATTRIBUTES.items()
-        }
+        self._readers = _Readers()
         self._pairs: dict[bytes | tuple[Any, ...], tuple[Address, Address]] = {}
         self._addresses: dict[Address, Address] = {}
 
@@ -133,12 +141,11 @@ class Decoder:
         right = None
         if icrc > 0 and icrc + 4 <= len(data) >= wire_length:
             right = icrc > mad and icrc_ok(data, network, bth, icrc, checked)
-        known = self._readers.get(attribute)
-        if known is not None and class_version == CM_CLASS_VERSION and len(content) == MAD_SIZE:
-            message_type = known[0]
-            fields = known[1](content, _MAD_HEADER)
+        message_type, read = self._readers[attribute]
+        if read is not None and class_version == CM_CLASS_VERSION and len(content) == MAD_SIZE:
+            fields = read(content, _MAD_HEADER)
         else:
-            message_type, fields = _odd_fields(attribute, class_version, content[_MAD_HEADER:])
+            fields = _odd_fields(message_type, class_version, content[_MAD_HEADER:])
         message: CmMessage = tuple.__new__(
             CmMessage,
             (
@@ -201,15 +208,13 @@ def _addresses(key: bytes | tuple[Any, ...]) -> tuple[Address, Address]:
     return Address(sgid, key[0]), Address(dgid, key[1])
 
 
-def _odd_fields(attribute: int, class_version: int, data: bytes) -> tuple[str, Any]:
-    """Type and fields of a message that is cut, of another class version, or of an unknown attribute."""
-    message_type = CM_ATTRIBUTES.get(attribute)
-    if message_type is None:
-        return f"attribute 0x{attribute:04x}", RawData(data)
-    fields = read_cut(_LAYERS[message_type], data)
+def _odd_fields(message_type: str, class_version: int, data: bytes) -> Any:
+    """The fields of a message that is cut, of another class version, or of an unknown attribute."""
+    layer = _LAYERS.get(message_type)
+    if layer is None:
+        return RawData(data)
+    fields = read_cut(layer, data)
     if class_version == CM_CLASS_VERSION or message_type == "ClassPortInfo":
-        return message_type, fields
+        return fields
     same = _SAME_IN_ALL_VERSIONS | ({"service_id"} if message_type in _SERVICE_ID_IN_ALL_VERSIONS else set())
-    return message_type, fields._make(
-        value if name in same else None for name, value in zip(fields._fields, fields, strict=True)
-    )
+    return fields._make(value if name in same else None for name, value in zip(fields._fields, fields, strict=True))

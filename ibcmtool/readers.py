@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dissectors.slots import Slot, kept
@@ -19,6 +19,7 @@ from ibcmtool.layouts import LAYOUTS
 Reader = Callable[[bytes, int], Any]  # (buffer, offset of the layer in it)
 
 _WORDS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # struct codes by size in bytes
+_LONGEST_WORD = 64  # bits
 _SHIFT_COST = 2  # relative to one more word in the struct call
 _CONVERT_COST = 6  # int.from_bytes
 
@@ -108,10 +109,7 @@ def _segments(slots: tuple[Slot, ...], wanted: frozenset[str]) -> list[tuple[Slo
     best: list[tuple[float, tuple[Slot, ...]]] = [(0, ())] * (len(slots) + 1)  # cost from here on, first piece
     for first in reversed(range(len(slots))):
         best[first] = min(
-            (
-                (_cost(slots[first:last], wanted) + best[last][0], slots[first:last])
-                for last in range(first + 1, len(slots) + 1)
-            ),
+            ((_cost(piece, wanted) + best[first + len(piece)][0], piece) for piece in _pieces(slots, first)),
             key=lambda choice: choice[0],
         )
     found = []
@@ -122,6 +120,15 @@ def _segments(slots: tuple[Slot, ...], wanted: frozenset[str]) -> list[tuple[Slo
     return found
 
 
+def _pieces(slots: tuple[Slot, ...], first: int) -> Iterator[tuple[Slot, ...]]:
+    """One slot, or several that a word can hold."""
+    yield slots[first : first + 1]
+    for last in range(first + 1, len(slots)):
+        if slots[last].bit_offset + slots[last].width - slots[first].bit_offset > _LONGEST_WORD:
+            return
+        yield slots[first : last + 1]
+
+
 def _cost(segment: tuple[Slot, ...], wanted: frozenset[str]) -> float:
     width = segment[-1].bit_offset + segment[-1].width - segment[0].bit_offset
     reads = sum(slot.name in wanted for slot in segment)
@@ -130,7 +137,7 @@ def _cost(segment: tuple[Slot, ...], wanted: frozenset[str]) -> float:
         return float("inf")
     if not reads:
         return 0
-    if len(segment) > 1 and (not numbers or width > 64):
+    if len(segment) > 1 and not numbers:
         return float("inf")
     convert = segment[0].kind in ("number", "little") and not (numbers and width // 8 in _WORDS)
     return 1 + (_CONVERT_COST if convert else 0) + (_SHIFT_COST * reads if len(segment) > 1 else 0)

@@ -8,7 +8,6 @@ import the Scapy layers of `dissectors.private_data` when they are first called.
 
 from __future__ import annotations
 
-import socket
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -132,10 +131,11 @@ def endpoint_names(service_id: int, private_data: bytes) -> tuple[str, str] | No
     if ip_version >> 4 == 4:
         if source[:12] != _IPV4_PADDING or destination[:12] != _IPV4_PADDING:
             return None
-        source_name, destination_name = socket.inet_ntoa(source[12:]), socket.inet_ntoa(destination[12:])
+        source_name, destination_name = ".".join(map(str, source[12:])), ".".join(map(str, destination[12:]))
     elif ip_version >> 4 == 6:
-        source_name = f"[{socket.inet_ntop(socket.AF_INET6, source)}]"
-        destination_name = f"[{socket.inet_ntop(socket.AF_INET6, destination)}]"
+        from dissectors.text import gid_text
+
+        source_name, destination_name = f"[{gid_text(source)}]", f"[{gid_text(destination)}]"
     else:
         return None
     return f"{source_name}:{source_port}" if source_port else source_name, f"{destination_name}:{service_id & 0xFFFF}"

@@ -7,21 +7,46 @@ ends any filter.
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from ibcmtool import __version__
-from ibcmtool.cli import analyze, decode, explain, timeline, verify
 from ibcmtool.cli.output import warn
+
+# In the order of --help. Each is the function of that name in the module of that name.
+COMMANDS = ("analyze", "timeline", "decode", "explain", "verify")
+
+
+class LoadedWhenCalled(Mapping[str, Any]):
+    """The commands by name: what one needs is loaded, and its options are made, when it is looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        one = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        one.command(name)(getattr(import_module(f"ibcmtool.cli.{name}"), name))
+        return get_command(one)
 
 
 class Commands(TyperGroup):
     """Turns the errors that a user can do something about into one line and an exit code."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = LoadedWhenCalled()  # type: ignore[assignment]
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         try:
@@ -65,20 +90,9 @@ def _ibcmtool(
     """Read InfiniBand and RoCE captures: what happened to each RDMA connection, and who was wrong."""
 
 
-app.command()(analyze.analyze)
-app.command()(timeline.timeline)
-app.command()(decode.decode)
-app.command()(explain.explain)
-app.command()(verify.verify)
-
-
 def main() -> None:
     """The console script."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # A capture makes millions of objects, few of them in cycles: looking for cycles as often as Python does by default
-    # would take a third of the time.
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:  # a terminal without UTF-8 shows a question mark rather than a traceback

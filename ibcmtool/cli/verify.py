@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,7 +59,9 @@ def _as_file(file: Path) -> Iterator[str]:
     if str(file) != "-":
         yield str(file)
         return
-    with tempfile.NamedTemporaryFile(prefix="ibcmtool-", suffix=".pcap") as copy:
+    from tempfile import NamedTemporaryFile
+
+    with NamedTemporaryFile(prefix="ibcmtool-", suffix=".pcap") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield copy.name

@@ -13,8 +13,8 @@ the following is read (a pcapng section or interface), it goes on alone.
 
 from __future__ import annotations
 
+import marshal
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     Walk = Callable[[Window, InputInfo, Attention], Iterator[Frame]]
     Follow = Callable[[Window, int, int], int]
 
-LARGE = 1 << 28  # bytes: a second process pays for files of this size
-STRIPE = 1 << 25  # bytes
+LARGE = 1 << 26  # bytes: a second process pays for files of this size
+STRIPE = 1 << 24  # bytes
 SEARCHED = 1 << 18  # bytes at the beginning of a stripe, in which a record must begin
 ROW = 8  # so many records must seem to be there one behind the other
 NEAR = 30 * 86400  # seconds between any two records
@@ -161,7 +161,7 @@ class Scout:
                 os.close(reading)
                 with os.fdopen(writing, "wb") as out:
                     for pieces in task():
-                        pickle.dump(pieces, out)
+                        marshal.dump([tuple(piece) for piece in pieces], out)
                         out.flush()
             finally:
                 os._exit(0)  # not a word, and nothing of what the first process has open is closed here
@@ -176,10 +176,9 @@ class Scout:
     def hear(self) -> list[Piece] | None:
         """What comes next; None at the end."""
         try:
-            pieces: list[Piece] = pickle.load(self._told)
-        except (EOFError, OSError, pickle.UnpicklingError):
+            return [Piece(*piece) for piece in marshal.load(self._told)]
+        except (EOFError, OSError, TypeError, ValueError):  # its end, or the process was ended in the middle of a word
             return None
-        return pieces
 
     def close(self) -> None:
         self._told.close()
