@@ -14,7 +14,7 @@ from ibcmtool.model import Frame, InputInfo
 from ibcmtool.sources import compressed, erf, foreign, link_types, pcap, pcapng
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.scan import Attention
-from ibcmtool.sources.streams import FileStream, Window
+from ibcmtool.sources.streams import ByteStream, FileStream, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Attention", "Capture", "SourceError", "open_capture"]
+__all__ = ["Attention", "Capture", "SourceError", "open_capture", "open_stream"]
 
 MAX_COMPRESSIONS = 2  # a .pcap.gz inside a .zst, and no further
 
@@ -69,7 +69,12 @@ def open_capture(path: str, file: int) -> Capture:
 
     Raises SourceError when it cannot be opened, is no capture, or has a link type that is not supported.
     """
-    window = Window(FileStream(path), path)
+    return open_stream(FileStream(path), path, file)
+
+
+def open_stream(stream: ByteStream, path: str, file: int) -> Capture:
+    """The capture that a stream holds; `path` is what messages call it. Errors as in `open_capture`."""
+    window = Window(stream, path)
     try:
         return _identify(path, file, window)
     except BaseException:

@@ -1,0 +1,122 @@
+"""The faces of a live analysis: the screen of a terminal, lines that scroll, JSON lines, silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ibcmtool.live.board import Board
+from ibcmtool.live.session import Heard, Progress
+from ibcmtool.model import Analysis, Connection, Event, Finding, InputInfo
+from ibcmtool.reports import text
+from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.live_json import JsonLines
+from ibcmtool.reports.live_lines import Lines
+from ibcmtool.reports.live_view import LiveView
+from ibcmtool.reports.page import Page
+
+
+class Quiet:
+    """Nothing but the summary at the end: for services, whose findings go to --exec and --write."""
+
+    def __init__(self, page: Page, clock: Clock) -> None:
+        self._page = page
+        self._clock = clock
+
+    shows_hints = False
+    _heard: Heard | None = None
+
+    def hear(self, heard: Heard) -> None:
+        """The next event with a step is of this message."""
+        self._heard = heard
+
+    def event(self, event: Event) -> None:
+        pass
+
+    def finding(self, finding: Finding, time: int) -> None:
+        pass
+
+    def connection(self, connection: Connection) -> None:
+        pass
+
+    def refresh(self, now: int | None) -> None:
+        pass
+
+    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+        text.render(analysis, self._page.console, all_connections=False, clock=self._clock)
+
+
+class Scrolling(Quiet):
+    """One line an event, written at once."""
+
+    def __init__(self, page: Page, clock: Clock, *, several_sources: bool) -> None:
+        super().__init__(page, clock)
+        self._lines = Lines(page, clock, several_sources=several_sources)
+
+    def event(self, event: Event) -> None:
+        if self._lines.tells(event):
+            self._page.write(self._lines.event(event, self._heard))
+
+    def finding(self, finding: Finding, time: int) -> None:
+        self._page.write(self._lines.finding(finding, time))
+
+    def refresh(self, now: int | None) -> None:
+        self._page.flush()
+        self._page.console.file.flush()
+
+    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+        self._page.write()
+        self._page.flush()
+        super().close(inputs, analysis)
+
+
+class Screen(Quiet):
+    """The live view; when it ends, the summary stands where the shell's prompt will be."""
+
+    shows_hints = True
+
+    def __init__(self, page: Page, clock: Clock, sources: Sequence[Progress], keep: int) -> None:
+        super().__init__(page, clock)
+        self._lines = Lines(page, clock, several_sources=len(sources) > 1)
+        self._board = Board(keep)
+        self._view = LiveView(page, clock, self._board, sources, self._lines)
+        self._view.open()
+
+    def event(self, event: Event) -> None:
+        self._board.event(event)
+        if self._lines.tells(event):
+            self._view.event(event, self._heard)
+
+    def finding(self, finding: Finding, time: int) -> None:
+        self._board.finding(finding)
+        self._view.line(self._lines.finding(finding, time))
+
+    def refresh(self, now: int | None) -> None:
+        self._view.draw(now)
+
+    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+        self._view.close()
+        super().close(inputs, analysis)
+
+
+class Json:
+    """JSON lines, written at once."""
+
+    shows_hints = False
+
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
+        self.hear = lines.hear
+        self.event = lines.event
+        self.connection = lines.connection
+
+    def finding(self, finding: Finding, time: int) -> None:
+        self._lines.finding(finding)
+
+    def refresh(self, now: int | None) -> None:
+        self._lines.flush()
+
+    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+        for info in inputs:
+            self._lines.input(info)
+        self._lines.summary()
+        self._lines.flush()

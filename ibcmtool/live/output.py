@@ -1,0 +1,124 @@
+"""Who is told what: the records of a session go to the front, to a file, to a command, and into the summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from ibcmtool.digest import Digest
+from ibcmtool.filters import Filter, at_least
+from ibcmtool.live.hooks import Command
+from ibcmtool.live.recording import Recording
+from ibcmtool.live.session import Heard, Record, Session
+from ibcmtool.model import Analysis, CmMessage, Connection, Event, Finding, InputInfo, Policy, Severity
+
+FLAGGED = 100_000  # connections remembered for which a wanted code was found
+
+
+class Front(Protocol):
+    """What a person or a program sees while it happens (fronts.py)."""
+
+    shows_hints: bool  # what a source says of itself needs no other place
+
+    def hear(self, heard: Heard) -> None: ...
+
+    def event(self, event: Event) -> None: ...
+
+    def finding(self, finding: Finding, time: int) -> None: ...
+
+    def connection(self, connection: Connection) -> None: ...
+
+    def refresh(self, now: int | None) -> None:
+        """Called some times a second; now: the time of the packets."""
+
+    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+        """The end, with the summary."""
+
+
+class Output:
+    """Takes what a session hands on. What is not chosen is counted nowhere and shown nowhere, but recorded."""
+
+    def __init__(
+        self,
+        front: Front,
+        policy: Policy,
+        chosen: Filter,
+        min_severity: Severity,
+        *,
+        recording: Recording | None = None,
+        command: Command | None = None,
+        command_bar: Severity = "error",
+    ) -> None:
+        self._front = front
+        self._chosen = chosen
+        self._min_severity = min_severity
+        self._recording = recording
+        self._command = command
+        self._command_bar = command_bar
+        self._digest = Digest(policy)
+        self._event: Event | None = None
+        self._flagged: set[int] = set()
+        self._inputs: list[InputInfo] = []
+        self.severities: Counter[Severity] = Counter()  # of all chosen findings, shown or not
+        self.messages = 0
+
+    def take(self, records: Iterable[Record | InputInfo]) -> None:
+        for record in records:
+            if isinstance(record, Event):
+                self._event = record
+                if self._fits(record.connection):
+                    self._front.event(record)
+            elif isinstance(record, Heard):
+                self.messages += isinstance(record.item, CmMessage)
+                self._front.hear(record)
+                if self._recording is not None:
+                    self._recording.hear(record)
+            elif isinstance(record, Finding):
+                self._finding(record)
+            elif isinstance(record, Connection):
+                if self._fits(record):
+                    self._digest.add(record)
+                    self._front.connection(record)
+                self._flagged.discard(record.id)
+            else:
+                self._inputs.append(record)
+                self._digest.add(record)
+
+    def refresh(self, now: int | None) -> None:
+        if self._recording is not None:
+            self._recording.flush()
+        self._front.refresh(now)
+
+    def close(self, session: Session) -> None:
+        """The last records, and the summary."""
+        self.take(session.finish())
+        if self._recording is not None:
+            self._recording.close(session.now() or 0)
+        self._front.close(self._inputs, self._digest.analysis())
+
+    def _fits(self, connection: Connection) -> bool:
+        chosen = self._chosen
+        if not chosen:
+            return True
+        return chosen.matches(connection) and (not chosen.code or connection.id in self._flagged)
+
+    def _finding(self, finding: Finding) -> None:
+        event = self._event
+        if self._recording is not None:
+            self._recording.finding(finding)
+        if self._chosen.code:
+            if not self._chosen.asks_for(finding):
+                return
+            if finding.connection is not None and len(self._flagged) < FLAGGED:
+                self._flagged.add(finding.connection)
+        elif self._chosen and (event is None or not self._chosen.matches(event.connection)):
+            return
+        self.severities[finding.severity] += 1
+        if at_least(finding.severity, self._min_severity):
+            self._digest.add(finding)
+            self._front.finding(finding, event.time if event is not None else finding.time or 0)
+        if self._command is not None and at_least(finding.severity, self._command_bar):
+            from ibcmtool.reports.json import finding_object
+
+            self._command.run(finding, finding_object(finding))

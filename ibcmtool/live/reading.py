@@ -1,0 +1,102 @@
+"""The threads in which sources run, and the queue between them and the session.
+
+The queue is short: when the session falls behind, the sources wait, and what they wait before (a pipe, a kernel buffer)
+loses or holds back what it must; the sources count what is lost.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Container, Iterator, Sequence
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibcmtool.sources.live import Arrival, LiveSource
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+BATCHES = 16
+PATIENCE = 0.2  # seconds between two looks at `stop`
+FAREWELL = 2.0  # seconds that a source has to end in
+
+
+class Batch(NamedTuple):
+    """What one source delivered; `error` ends it, and so does `ended`."""
+
+    source: int  # its index
+    arrivals: Sequence[Arrival] = ()
+    error: BaseException | None = None
+    ended: bool = False
+
+
+class Reading:
+    """All sources running; a context manager that opens them and closes them, whatever happens."""
+
+    def __init__(self, sources: Sequence[LiveSource], watched: Container[int]) -> None:
+        self._sources = sources
+        self._watched = watched
+        self._queue: queue.Queue[Batch] = queue.Queue(BATCHES)
+        self._stop = Event()
+        self._threads: list[Thread] = []
+
+    def __enter__(self) -> Self:
+        opened: list[LiveSource] = []
+        try:
+            for source in self._sources:
+                opened.append(source)
+                source.open()
+        except BaseException:
+            for source in opened:
+                source.close()
+            raise
+        for index, source in enumerate(self._sources):
+            thread = Thread(target=self._run, args=(index, source), name=source.name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        for source, thread in zip(self._sources, self._threads, strict=True):
+            thread.join(FAREWELL)
+            source.close()
+
+    def next(self, wait: float) -> Batch | None:
+        """The next batch; None when none comes within `wait` seconds."""
+        try:
+            return self._queue.get(timeout=wait)
+        except queue.Empty:
+            return None
+
+    def stop(self) -> None:
+        """Ask the sources to end. What they have delivered can still be taken."""
+        self._stop.set()
+
+    def rest(self) -> Iterator[Batch]:
+        """After `stop`: what was delivered before."""
+        while (batch := self.next(0)) is not None:
+            yield batch
+
+    def _run(self, index: int, source: LiveSource) -> None:
+        error: BaseException | None = None
+        try:
+            source.run(lambda arrivals: self._put(Batch(index, arrivals)), self._stop, self._watched)
+        except BaseException as raised:
+            error = raised  # it belongs to the main thread
+        self._put(Batch(index, error=error, ended=True))
+
+    def _put(self, batch: Batch) -> None:
+        while not self._offer(batch) and not self._stop.is_set():
+            pass
+
+    def _offer(self, batch: Batch) -> bool:
+        try:
+            self._queue.put(batch, timeout=PATIENCE)
+        except queue.Full:
+            return False
+        return True

@@ -1,0 +1,160 @@
+"""The live view of a terminal: sources and rates, connections by state, findings pinned, the newest events below."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from ibcmtool import services, words
+from ibcmtool.live.board import Board, Rate
+from ibcmtool.live.session import Heard, Progress
+from ibcmtool.model import Connection, Event, Finding
+from ibcmtool.reports import columns, style
+from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.columns import Column
+from ibcmtool.reports.live_lines import Lines
+from ibcmtool.reports.page import Page
+
+A_SECOND = 4  # times that the screen is drawn
+EVENTS = 200  # lines remembered
+FEWEST = 3  # lines that findings, connections and events have at least
+
+
+class LiveView:
+    """Draws the board on the whole screen, between `open` and `close`."""
+
+    def __init__(self, page: Page, clock: Clock, board: Board, sources: Sequence[Progress], lines: Lines) -> None:
+        self._page = page
+        self._console: Console = page.console
+        self._clock = clock
+        self._board = board
+        self._sources = sources
+        self._rates = [Rate() for _ in sources]
+        self._lines = lines
+        # The line of an event is made only if it comes to be drawn: in a storm few do.
+        self._events: deque[Text | tuple[Event, Heard | None]] = deque(maxlen=EVENTS)
+        self._began = time.monotonic()
+        self._drawn = 0.0
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
+
+    def open(self) -> None:
+        self._live.start()
+
+    def close(self) -> None:
+        """The screen is what it was before."""
+        self._live.stop()
+
+    def line(self, line: Text) -> None:
+        """The newest line."""
+        self._events.append(line)
+
+    def event(self, event: Event, heard: Heard | None) -> None:
+        """The newest event, and what was heard last before it."""
+        self._events.append((event, heard))
+
+    def draw(self, now: int | None, *, at_once: bool = False) -> None:
+        """The screen anew, if it is time; now: the time of the packets (ns)."""
+        moment = time.monotonic()
+        if at_once or moment - self._drawn >= 1 / A_SECOND:
+            self._drawn = moment
+            self._live.update(Group(*self._screen(moment, now)), refresh=True)
+
+    def _screen(self, moment: float, now: int | None) -> list[Text]:
+        height, width = self._console.height, self._console.width
+        top = [*self._head(moment, now), *self._states()]
+        room = max(height - len(top) - 3, 3 * FEWEST)  # three headings
+        findings = [self._finding(finding) for finding in self._board.pinned(max(FEWEST, room // 4))]
+        rows = self._board.connections(max(FEWEST, room // 3), now or 0)
+        table = [line for _, line in columns.draw(self._page, self._columns(rows, now or 0))] if rows else []
+        lines = [*top]
+        if findings:
+            lines += [self._heading("findings"), *findings]
+        if table:
+            lines += [self._heading("connections"), *table]
+        lines.append(self._heading("events"))
+        left = max(height - len(lines), FEWEST)
+        lines += [one if isinstance(one, Text) else self._lines.event(*one) for one in list(self._events)[-left:]]
+        return [self._cut(line, width) for line in lines[:height]]
+
+    def _head(self, moment: float, now: int | None) -> Iterator[Text]:
+        running = words.duration(int(moment - self._began) * words.SECOND)
+        at = f"  {self._clock.full(now, 0)}" if now is not None else ""
+        yield Text.assemble(("ibcmtool live", style.HEAD), self._page.text(f"{at}  running {running}", style.QUIET))
+        for progress, rate in zip(self._sources, self._rates, strict=True):
+            info, source = progress.info, progress.source
+            facts = [
+                words.count(info.cm_messages, "CM message"),
+                f"{rate.at(moment, info.cm_messages):,.1f}/s",
+            ]
+            if info.frames != info.cm_messages:
+                facts.insert(0, words.count(info.frames, "packet"))
+            line = Text.assemble("  ", self._page.text(source.name, style.HEAD), "  ", ", ".join(facts))
+            if source.dropped:
+                line.append(f"  {source.dropped:,} lost", style.BAD)
+            if progress.ended:
+                line.append("  ended", style.DOUBT)
+            elif progress.last is None:
+                line.append(f"  nothing yet: {self._page.clean(source.silence)}", style.QUIET)
+            yield line
+            for note in source.notes[-2:]:
+                yield self._page.text(f"    {note}", style.DOUBT)
+
+    def _states(self) -> Iterator[Text]:
+        for title, counts in (("open", self._board.now), ("ended", self._board.past)):
+            parts = [
+                Text.assemble(f"{counts[outcome]:,} ", Text(words.OUTCOMES[outcome], style.OUTCOME[outcome]))
+                for outcome in words.OUTCOME_ORDER
+                if counts[outcome]
+            ]
+            if parts:
+                yield Text.assemble((f"  {title:<7}", style.QUIET), Text("   ").join(parts))
+
+    def _finding(self, finding: Finding) -> Text:
+        name = style.SEVERITY[finding.severity]
+        where = "" if finding.connection is None else f" #{finding.connection}"
+        return Text.assemble(
+            "  ",
+            Text(f" {finding.severity} ", style.SEVERITY_BADGE[finding.severity]),
+            " ",
+            Text(finding.code, name),
+            self._page.text(f"{where}  {finding.message}"),
+        )
+
+    def _columns(self, rows: Sequence[Connection], now: int) -> list[Column]:
+        arrow = f" {self._page.glyphs.arrow} "
+        state = [Text(words.OUTCOMES[one.outcome], style.OUTCOME[one.outcome]) for one in rows]
+        table = [
+            Column("id", "right", cells=[[Text(str(one.id), "bold")] for one in rows]),
+            Column(
+                f"active{arrow}passive",
+                cells=[
+                    [self._page.text(words.end_name(one.active) + arrow + words.end_name(one.passive))] for one in rows
+                ],
+                least=20,
+            ),
+            Column("service", cells=[[self._page.text(services.connection_service(one))] for one in rows], least=12),
+            Column("state", cells=[[text] for text in state]),
+            Column("for", "right", cells=[[Text(_since(one, now))] for one in rows]),
+            Column("history", cells=[[self._page.text(one.history[-24:])] for one in rows], least=6, enough=12),
+        ]
+        return table if columns.fits(table, self._console.width, cut=True) else table[:4]
+
+    def _heading(self, title: str) -> Text:
+        rule = self._page.glyphs.rule
+        return Text(f"{rule * 2} {title} {rule * max(0, self._console.width - len(title) - 4)}", style.QUIET)
+
+    def _cut(self, line: Text, width: int) -> Text:
+        line = self._page.elided(line, width)
+        line.no_wrap, line.overflow = True, "crop"
+        return line
+
+
+def _since(connection: Connection, now: int) -> str:
+    """How long it has been what it is."""
+    start = connection.closed or connection.established or connection.opened
+    return words.duration((max(now - start, 0) // words.SECOND) * words.SECOND)
