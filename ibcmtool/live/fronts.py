@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.text import Text
+
 from ibcmtool.live.board import Board
 from ibcmtool.live.session import Heard, Progress
 from ibcmtool.model import Analysis, Connection, Event, Finding, InputInfo
 from ibcmtool.reports import text
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.live_json import JsonLines
-from ibcmtool.reports.live_lines import Lines
+from ibcmtool.reports.live_lines import Lines, Pieces
 from ibcmtool.reports.live_view import LiveView
 from ibcmtool.reports.page import Page
 
@@ -51,22 +53,30 @@ class Scrolling(Quiet):
     def __init__(self, page: Page, clock: Clock, *, several_sources: bool) -> None:
         super().__init__(page, clock)
         self._lines = Lines(page, clock, several_sources=several_sources)
+        self._coloured = page.console.color_system is not None
+        self._out = page.console.file
 
     def event(self, event: Event) -> None:
         if self._lines.tells(event):
-            self._page.write(self._lines.event(event, self._heard))
+            self._write(self._lines.event(event, self._heard))
 
     def finding(self, finding: Finding, time: int) -> None:
-        self._page.write(self._lines.finding(finding, time))
+        self._write(self._lines.finding(finding, time))
 
     def refresh(self, now: int | None) -> None:
         self._page.flush()
-        self._page.console.file.flush()
+        self._out.flush()
 
     def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
-        self._page.write()
         self._page.flush()
+        self._out.write("\n")
         super().close(inputs, analysis)
+
+    def _write(self, pieces: Pieces) -> None:
+        if self._coloured:
+            self._page.write(Text.assemble(*pieces))
+        else:
+            self._out.write("".join([text for text, _ in pieces]).rstrip() + "\n")
 
 
 class Screen(Quiet):
@@ -88,7 +98,7 @@ class Screen(Quiet):
 
     def finding(self, finding: Finding, time: int) -> None:
         self._board.finding(finding)
-        self._view.line(self._lines.finding(finding, time))
+        self._view.line(Text.assemble(*self._lines.finding(finding, time)))
 
     def refresh(self, now: int | None) -> None:
         self._view.draw(now)

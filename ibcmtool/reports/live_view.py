@@ -78,7 +78,8 @@ class LiveView:
             lines += [self._heading("connections"), *table]
         lines.append(self._heading("events"))
         left = max(height - len(lines), FEWEST)
-        lines += [one if isinstance(one, Text) else self._lines.event(*one) for one in list(self._events)[-left:]]
+        for one in list(self._events)[-left:]:
+            lines.append(one if isinstance(one, Text) else Text.assemble(*self._lines.event(*one)))
         return [self._cut(line, width) for line in lines[:height]]
 
     def _head(self, moment: float, now: int | None) -> Iterator[Text]:
