@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.decode import Decoder
-from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, InputInfo, Policy
+from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, InputInfo, Neighbour, Policy
+from ibcmtool.neighbours import neighbour
 from ibcmtool.rules import Judge
+from ibcmtool.rules.completeness import Census
 from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
 from ibcmtool.sources.live import Arrival, LiveSource
@@ -62,6 +64,7 @@ class Session:
         self.tracker = tracker or Tracker(endpoint_names)
         self.sources = [Progress(InputInfo(source.name, "live"), source) for source in sources]
         self._judge = Judge(policy)
+        self._census = Census()
         self._decode = Decoder()
         self._kept = 0
 
@@ -72,8 +75,11 @@ class Session:
         decode = self._decode
         for arrival in arrivals:
             info.frames += 1
-            item = decode(arrival.frame, watched)
+            item = decode(arrival.frame, watched) or neighbour(arrival.frame)
             if item is None:
+                continue
+            if isinstance(item, Neighbour):
+                self._judge.learn(item)
                 continue
             self._kept += 1
             if isinstance(item, CmMessage):
@@ -82,6 +88,7 @@ class Session:
                     item = item._replace(psn=None, icrc_ok=None, headers=b"")
                 info.cm_messages += 1
                 info.cut_messages += len(item.mad) < MAD_LENGTH
+                self._census.note(item)
                 events = self.tracker.feed(item)
             else:
                 item = item._replace(file=index, frame=self._kept)
@@ -111,6 +118,7 @@ class Session:
                 yield record
         infos = [progress.info for progress in self.sources]
         yield from capture_findings(infos, self.tracker.overruns)
+        yield from self._census.findings(infos, self._judge.view)
         yield from infos
 
     def _judged(self, events: Iterator[Event]) -> Iterator[Record]:
@@ -119,4 +127,5 @@ class Session:
             yield event
             yield from judge(event)
             if event.kind == "ENDED":
+                self._census.ended(event.connection)
                 yield event.connection
