@@ -45,12 +45,12 @@ def frames_of(path: Path) -> list[bytes]:
     return frames
 
 
-def cm_only(lives: int) -> Iterator[Timed]:
+def cm_only(lives: int, per_second: int = LIVES_PER_SECOND) -> Iterator[Timed]:
     """The messages of so many lives in the order of time."""
     samples = frames_of(SAMPLES / "client_killed.pcap")
     waiting: list[Timed] = []
     for number in range(lives):
-        now = number * 1_000_000 // LIVES_PER_SECOND
+        now = number * 1_000_000 // per_second
         for timed in life(number, now, samples):
             heapq.heappush(waiting, timed)
         while waiting and waiting[0][0] <= now:
@@ -78,14 +78,19 @@ def data_heavy(size: int) -> Iterator[Timed]:
             return
 
 
+def record(microseconds: int, frame: bytes) -> bytes:
+    """A record of a classic pcap file."""
+    seconds, rest = divmod(START + microseconds, 1_000_000)
+    return struct.pack("<IIII", seconds, rest, len(frame), len(frame)) + frame
+
+
 def write(path: Path, frames: Iterable[Timed]) -> None:
     """A classic pcap file of these frames."""
     with path.open("wb") as file:
         file.write(HEADER)
         pieces, size = [], 0
         for microseconds, frame in frames:
-            seconds, rest = divmod(START + microseconds, 1_000_000)
-            pieces.append(struct.pack("<IIII", seconds, rest, len(frame), len(frame)) + frame)
+            pieces.append(record(microseconds, frame))
             size += len(frame)
             if size > PIECE:
                 file.write(b"".join(pieces))

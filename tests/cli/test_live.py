@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -82,7 +83,7 @@ def test_json_lines(run: Run, at_workplace: Path) -> None:
         "REQ_SENT",
     )
     event, finding = next(
-        pair for pair in zip(objects, objects[1:], strict=False) if pair[1].get("code") == "S02"
+        pair for pair in pairwise(objects) if pair[1].get("code") == "S02"
     )  # at once behind the message that brought it
     assert (event["type"], event["frame"]) == ("DREQ", 9)
     assert finding["connection"] == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +61,7 @@ def test_what_is_heard_comes_before_its_event(captures: Path) -> None:
     records = list(session.take(0, arrivals(captures / "rping.pcap")))
     heard = [record for record in records if isinstance(record, Heard)]
     assert [one.number for one in heard] == [1, 2, 3, 4, 5]
-    for before, record in zip(records, records[1:], strict=False):
+    for before, record in pairwise(records):
         if isinstance(record, Event) and record.step is not None:
             assert isinstance(before, Heard)
             assert before.number == record.step.message.frame
