@@ -1,0 +1,120 @@
+"""The extcap protocol: Wireshark and tshark list us among their interfaces and capture from us.
+
+Wireshark runs the programs in its extcap folders, asks for their interfaces, link types and options, and then for a
+capture into a named pipe (extcap(4) of Wireshark). `ibcmtool wireshark install` puts a script that calls `main` there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+
+from ibcmtool import __version__
+from ibcmtool.frames import ETHERNET
+from ibcmtool.sources.errors import SourceError
+
+INTERFACE = "ibcmtool"
+DISPLAY = "ibcmtool: kernel CM MADs"
+WAIT = 0.1  # seconds
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer one call of Wireshark's. Returns the exit code; errors are one line on stderr, which Wireshark shows."""
+    parser = argparse.ArgumentParser(prog="ibcmtool-extcap", description=DISPLAY)
+    parser.add_argument("--extcap-interfaces", action="store_true", help="list the interfaces")
+    parser.add_argument("--extcap-interface", metavar="NAME", default="")
+    parser.add_argument("--extcap-dlts", action="store_true", help="list the link types of the interface")
+    parser.add_argument("--extcap-config", action="store_true", help="list the options of the interface")
+    parser.add_argument("--extcap-version", metavar="VERSION", nargs="?", const="")
+    parser.add_argument("--extcap-capture-filter", metavar="FILTER", default="")
+    parser.add_argument("--capture", action="store_true", help="capture into --fifo")
+    parser.add_argument("--fifo", metavar="PATH", default="")
+    parser.add_argument("--source", default="kernel", help="any SOURCE of ibcmtool live")
+    parser.add_argument("--policy", choices=("relaxed", "strict"), default="relaxed")
+    options = parser.parse_args(arguments)
+    if options.extcap_interfaces:
+        print(f"extcap {{version={__version__}}}{{display=ibcmtool}}")
+        print(f"interface {{value={INTERFACE}}}{{display={DISPLAY}}}")
+        return 0
+    if options.extcap_interface != INTERFACE:
+        print(f"ibcmtool-extcap: no interface {options.extcap_interface!r}; there is {INTERFACE}", file=sys.stderr)
+        return 1
+    if options.extcap_dlts:
+        # What comes is pcapng and names the link types itself, also ERF for InfiniBand.
+        print(f"dlt {{number={ETHERNET}}}{{name=EN10MB}}{{display=RoCE, or InfiniBand in ERF records}}")
+        return 0
+    if options.extcap_config:
+        print(
+            "arg {number=0}{call=--source}{display=Source}{type=string}{default=kernel}"
+            "{tooltip=kernel, umad[:DEV[:PORT]], iface:NAME, follow:FILE or replay:FILE[@SPEED]}"
+        )
+        print("arg {number=1}{call=--policy}{display=Reading of the specification}{type=selector}")
+        print("value {arg=1}{value=relaxed}{display=relaxed (Linux since 2.6.19)}{default=true}")
+        print("value {arg=1}{value=strict}{display=strict}{default=false}")
+        return 0
+    if not options.capture or not options.fifo:
+        print("ibcmtool-extcap: nothing to do: Wireshark calls this program", file=sys.stderr)
+        return 1
+    try:
+        _capture(options.source, options.policy, options.fifo)
+    except SourceError as error:
+        print(f"ibcmtool: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        pass  # Wireshark has what it wanted
+    return 0
+
+
+def _capture(name: str, policy: str, fifo: str) -> None:
+    """Everything that comes, with its findings, into the pipe, until Wireshark has enough."""
+    from ibcmtool.live.reading import Reading
+    from ibcmtool.live.recording import Recording, Rotation
+    from ibcmtool.live.session import Heard, Session
+    from ibcmtool.model import Finding
+    from ibcmtool.sources.live import source_of
+
+    asked = []
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        asked.append(True)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    source = source_of(name)
+    session = Session([source], "strict" if policy == "strict" else "relaxed")
+    with Reading([source], session.tracker.watched) as reading:
+        recording = Recording(fifo, Rotation(), session.sources)
+        recording.flush()  # Wireshark waits for the beginning of the file
+        ticked = time.monotonic()
+        while not asked:
+            batch = reading.next(WAIT)
+            records = [] if batch is None else list(session.take(batch.source, batch.arrivals))
+            if time.monotonic() - ticked > WAIT:
+                ticked = time.monotonic()
+                records += session.pass_time()
+            for record in records:
+                if isinstance(record, Heard):
+                    recording.hear(record)
+                elif isinstance(record, Finding):
+                    recording.finding(record)
+            if batch is None:
+                recording.flush()
+            elif batch.ended:
+                if batch.error is not None:
+                    raise batch.error
+                break
+        for note in source.notes:
+            print(f"ibcmtool: {note}", file=sys.stderr)
+        recording.close(session.now() or 0)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # the source's thread may still wait for its end
