@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ibcmtool.cli.jsonl import LineWriter
 from ibcmtool.cli.options import (
+    ByOption,
+    ClockOffsetOption,
     ColorChoice,
     ColorOption,
     FilesArgument,
+    Format,
     FormatOption,
     LocalOption,
     PolicyOption,
     QuietOption,
+    RedactOption,
     ThoroughOption,
+    TimewaitModelOption,
+    clock_offsets_of,
     paths_of,
     with_filters,
 )
 from ibcmtool.cli.output import make_console, warn_of_inputs
 from ibcmtool.cli.progress import reading
-from ibcmtool.digest import Digest
 from ibcmtool.filters import Filter, apply, apply_to_stream, at_least
 from ibcmtool.model import Finding, InputInfo, Policy, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ibcmtool.model import Analysis, Connection
+    from ibcmtool.digest import Digest
+    from ibcmtool.model import Connection
+    from ibcmtool.reports.json import Document
+    from ibcmtool.views.rows import Rows
 
 FailOn = Literal["error", "warning", "info", "never"]
 
@@ -39,9 +47,12 @@ FailOn = Literal["error", "warning", "info", "never"]
 def analyze(
     files: FilesArgument,
     policy: PolicyOption = "relaxed",
+    timewait_model: TimewaitModelOption = "auto",
+    clock_offset: ClockOffsetOption = None,
     output_format: FormatOption = "text",
+    by: ByOption = None,
     show_all: Annotated[
-        bool, typer.Option("--all", "-a", help="Show every connection, however many there are.")
+        bool, typer.Option("--all", "-a", help="Show every connection (--by: every row), however many there are.")
     ] = False,
     min_severity: Annotated[
         Severity, typer.Option("--min-severity", help="Leave findings below it out of the report.")
@@ -52,6 +63,7 @@ def analyze(
     color: ColorOption = "auto",
     local: LocalOption = False,
     thorough: ThoroughOption = False,
+    redact: RedactOption = False,
     quiet: QuietOption = False,
     *,
     chosen: Filter,
@@ -62,21 +74,23 @@ def analyze(
     (what was read is reported all the same). --fail-on judges the chosen connections, whatever --min-severity hides.
     """
     paths = paths_of(files)
+    options: dict[str, Any] = {
+        "thorough": thorough,
+        "clock_offsets": clock_offsets_of(clock_offset, paths),
+        "timewait_model": timewait_model,
+        "redact": redact,
+    }
     severities: Iterable[Severity]
     inputs: list[InputInfo]
-    if output_format == "jsonl":
+    if output_format == "jsonl" and by is None:
         writer = LineWriter(sys.stdout, min_severity)
-        writer.write(_objects(paths, policy, chosen, thorough))
+        writer.write(_objects(paths, policy, chosen, options))
         inputs, severities = writer.inputs, writer.severities
     else:
-        from ibcmtool.reports.json import Document
-
         inputs, severities = [], set[Severity]()
-        keep: AbstractContextManager[Document | Digest]
-        keep = Document(policy) if output_format == "json" else nullcontext(Digest(policy, everything=show_all))
-        with keep as kept:
+        with _keeper(output_format, policy, by, show_all, len(paths)) as kept:
             with reading(quiet) as progress:
-                for record in _objects(paths, policy, chosen, thorough, progress):
+                for record in _objects(paths, policy, chosen, options, progress):
                     if isinstance(record, Finding):
                         severities.add(record.severity)
                         if not at_least(record.severity, min_severity):
@@ -84,10 +98,7 @@ def analyze(
                     elif isinstance(record, InputInfo):
                         inputs.append(record)
                     kept.add(record)
-            if isinstance(kept, Document):
-                kept.write(sys.stdout)
-            else:
-                _render(kept.analysis(), color, show_all, local)
+            _report(kept, output_format, color, show_all, local)
     damaged = warn_of_inputs(inputs)
     bad = fail_on != "never" and any(at_least(severity, fail_on) for severity in severities)
     raise typer.Exit(2 if damaged else int(bad))
@@ -97,22 +108,53 @@ def _objects(
     paths: list[str],
     policy: Policy,
     chosen: Filter,
-    thorough: bool,
+    options: dict[str, Any],
     progress: Callable[[int], None] | None = None,
 ) -> Iterable[InputInfo | Connection | Finding]:
-    """The chosen records: a stream, unless the choice needs all findings first."""
+    """The chosen records: a stream, unless the choice needs all findings first. `options` are those of both."""
     from ibcmtool.analysis import analyze as analyze_files
     from ibcmtool.analysis import stream
 
     if not chosen.code:
-        return apply_to_stream(chosen, stream(paths, policy, progress, thorough=thorough))
-    analysis = apply(chosen, analyze_files(paths, policy, progress, thorough=thorough))
+        return apply_to_stream(chosen, stream(paths, policy, progress, **options))
+    analysis = apply(chosen, analyze_files(paths, policy, progress, **options))
     return [*analysis.connections, *analysis.findings, *analysis.inputs]
 
 
-def _render(analysis: Analysis, color: ColorChoice, show_all: bool, local: bool) -> None:
-    from ibcmtool.reports import text
+def _keeper(
+    output_format: Format, policy: Policy, by: ByOption, show_all: bool, inputs: int
+) -> AbstractContextManager[Document | Digest | Rows]:
+    """What takes the records and keeps of them what the report shows."""
+    if by is not None:
+        from ibcmtool.views.rows import Rows
+
+        return nullcontext(Rows(by, policy, several_inputs=inputs > 1))
+    if output_format == "json":
+        from ibcmtool.reports.json import Document
+
+        return Document(policy)
+    from ibcmtool.digest import Digest
+
+    return nullcontext(Digest(policy, everything=show_all))
+
+
+def _report(
+    kept: Document | Digest | Rows, output_format: Format, color: ColorChoice, show_all: bool, local: bool
+) -> None:
+    from ibcmtool.reports import by_json, by_text, text
     from ibcmtool.reports.clock import Clock
+    from ibcmtool.reports.json import Document
+    from ibcmtool.views.rows import Rows
 
     clock = Clock("local" if local else "utc")
-    text.render(analysis, make_console(color), all_connections=show_all, clock=clock)
+    if isinstance(kept, Document):
+        kept.write(sys.stdout)
+    elif not isinstance(kept, Rows):
+        console, attempts = make_console(color), kept.attempts()
+        text.render(kept.analysis(), console, all_connections=show_all, clock=clock, attempts=attempts)
+    elif output_format == "text":
+        by_text.render(kept.view(), make_console(color), all_rows=show_all, clock=clock)
+    elif output_format == "json":
+        by_json.write(kept.view(), sys.stdout)
+    else:
+        by_json.write_lines(kept.view(), sys.stdout)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ibcmtool.cli.options import ColorOption, FileArgument, Format, FormatOption, LocalOption
+from ibcmtool.cli.options import ColorOption, FileArgument, Format, FormatOption, LocalOption, RedactOption
 from ibcmtool.cli.output import make_console, warn, warn_of_inputs
-from ibcmtool.model import CmMessage
+from ibcmtool.model import CmMessage, Frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from dissectors.private_data import Protocol
     from ibcmtool.reports.clock import Clock
     from ibcmtool.reports.page import Page
-    from ibcmtool.sources import Capture
 
 
 def decode(
@@ -30,6 +31,7 @@ def decode(
     output_format: FormatOption = "text",
     color: ColorOption = "auto",
     local: LocalOption = False,
+    redact: RedactOption = False,
 ) -> None:
     """CM messages, one line each; with --frame, one of them with all its fields.
 
@@ -46,16 +48,23 @@ def decode(
     page = Page(make_console(color))
     clock = Clock("local" if local else "utc")
     with open_capture(str(file), 0) as capture:
+        frames = _redacted(capture) if redact else iter(capture)
         if frame is None:
             found = True
-            _write_messages(capture, page, clock, output_format, at_once=str(file) == "-")
+            _write_messages(frames, page, clock, output_format, at_once=str(file) == "-")
         else:
-            found = _write_frame(capture, frame, page, clock, output_format, show_hex)
+            found = _write_frame(frames, frame, page, clock, output_format, show_hex)
     damaged = warn_of_inputs([capture.info])
     raise typer.Exit(2 if damaged or not found else 0)
 
 
-def _write_messages(capture: Capture, page: Page, clock: Clock, output_format: Format, *, at_once: bool) -> None:
+def _redacted(frames: Iterable[Frame]) -> Iterator[Frame]:
+    from ibcmtool.redaction import Redactor
+
+    return map(Redactor(), frames)
+
+
+def _write_messages(frames: Iterator[Frame], page: Page, clock: Clock, output_format: Format, *, at_once: bool) -> None:
     """One line per message; standard input may be a live capture, so there each line is written `at_once`."""
     from ibcmtool.decode import Decoder
     from ibcmtool.reports import decode as report
@@ -63,7 +72,7 @@ def _write_messages(capture: Capture, page: Page, clock: Clock, output_format: F
     decoder = Decoder()
     objects = []
     count = 0
-    for frame in capture:
+    for frame in frames:
         message = decoder(frame)
         if not isinstance(message, CmMessage):
             continue
@@ -85,7 +94,7 @@ def _write_messages(capture: Capture, page: Page, clock: Clock, output_format: F
 
 
 def _write_frame(
-    capture: Capture, number: int, page: Page, clock: Clock, output_format: Format, show_hex: bool
+    frames: Iterator[Frame], number: int, page: Page, clock: Clock, output_format: Format, show_hex: bool
 ) -> bool:
     """The frame in full; False, and a line on stderr, where it is no CM message."""
     from ibcmtool import detail
@@ -94,11 +103,13 @@ def _write_frame(
 
     decoder = Decoder()
     requests: dict[int, CmMessage] = {}
-    for frame in capture:
+    last = 0
+    for frame in frames:
         message = decoder(frame)
         if isinstance(message, CmMessage) and message.type == "REQ":
             requests[message.fields.local_comm_id] = message
-        if frame.number < number:
+        last = frame.number
+        if last < number:
             continue
         packet = detail.dissect(frame)
         if not isinstance(message, CmMessage):
@@ -111,7 +122,7 @@ def _write_frame(
             indent = 2 if output_format == "json" else None
             print(json.dumps(report.frame_object(frame, message, layers), indent=indent))
         return True
-    warn(f"there is no frame {number}: the capture has {capture.info.frames}")
+    warn(f"there is no frame {number}: the capture has {last}")
     return False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ibcmtool.filters import at_least
 from ibcmtool.model import Connection, Finding, InputInfo, Severity
@@ -28,14 +28,16 @@ class LineWriter:
     def write(self, objects: Iterable[InputInfo | Connection | Finding]) -> None:
         from ibcmtool.reports.connection_json import connection_text
         from ibcmtool.reports.display_filter import DisplayFilters
-        from ibcmtool.reports.json import finding_object, input_object
+        from ibcmtool.reports.json import finding_object, input_object, summary_object
         from ibcmtool.reports.pieces import in_pieces
+        from ibcmtool.views.attempts import Grouping
 
-        filters = DisplayFilters()
+        filters, grouping = DisplayFilters(), Grouping()
         with in_pieces(self.out) as write:
             for item in objects:
                 if isinstance(item, Connection):
                     self._outcomes[item.outcome] += 1
+                    grouping.add(item)
                     write(_line("connection", connection_text(item, filters.of(item))))
                 elif isinstance(item, InputInfo):
                     self.inputs.append(item)
@@ -45,14 +47,8 @@ class LineWriter:
                     if at_least(item.severity, self.min_severity):
                         self._codes[item.code] += 1
                         write(_line("finding", json.dumps(finding_object(item))))
-            write(_line("summary", json.dumps(self._summary())))
-
-    def _summary(self) -> dict[str, Any]:
-        return {
-            "connections": self._outcomes.total(),
-            "by_outcome": dict(self._outcomes),
-            "by_code": dict(sorted(self._codes.items())),
-        }
+            summary = summary_object(self._outcomes, self._codes, grouping.groups())
+            write(_line("summary", json.dumps(summary)))
 
 
 def _line(kind: str, text: str) -> str:

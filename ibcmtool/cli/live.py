@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ibcmtool.cli.options import ColorOption, LocalOption, PolicyOption, QuietOption, with_filters
+from ibcmtool.cli.options import ColorOption, LocalOption, PolicyOption, QuietOption, RedactOption, with_filters
 from ibcmtool.cli.output import make_console, warn
 from ibcmtool.filters import Filter, at_least
 from ibcmtool.model import Severity
@@ -125,6 +125,7 @@ def live(
     ] = 100_000,
     color: ColorOption = "auto",
     local: LocalOption = False,
+    redact: RedactOption = False,
     quiet: QuietOption = False,
     *,
     chosen: Filter,
@@ -146,7 +147,7 @@ def live(
     rotation = _rotation(rotate or [], files)
     sources = [source_of(text) for text in source]
     tracker = Tracker(endpoint_names, most=max_connections)
-    session = Session(sources, policy, tracker)
+    session = Session(sources, policy, tracker, redact=redact)
     with _ending() as ending, Reading(sources, tracker.watched) as reading:
         recording = Recording(write, rotation, session.sources) if write is not None else None
         runner = Command(command) if command is not None else None

@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from ibcmtool.filters import Filter
-from ibcmtool.model import Outcome, Policy
+from ibcmtool.model import Outcome, Policy, TimewaitModel
 
 ColorChoice = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "jsonl"]
+By = Literal["pair", "target", "service"]
 
 FilesArgument = Annotated[
     list[Path],
@@ -36,6 +38,20 @@ PolicyOption = Annotated[
         "accept it (relaxed, Linux since 2.6.19) or refuse it as stale (strict).",
     ),
 ]
+TimewaitModelOption = Annotated[
+    TimewaitModel,
+    typer.Option(
+        "--timewait-model",
+        help="How long timewait lasts: as the software recognised of each side has it (auto, Linux where unknown), "
+        "or on every side by Linux, Linux up to 2.6.18, illumos, or the spec's nominal times (iba).",
+    ),
+]
+ByOption = Annotated[
+    By | None,
+    typer.Option(
+        "--by", help="Totals over the connections of each pair of nodes, target or service, instead of a list."
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Output format.")]
 ColorOption = Annotated[
     ColorChoice,
@@ -48,7 +64,26 @@ ThoroughOption = Annotated[
         "--thorough", help="Decode every frame, not only those that can hold a CM message; slow, same result."
     ),
 ]
+RedactOption = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="Replace addresses, GUIDs and private data, each by the same thing everywhere, for public eyes.",
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no hints on stderr, errors only.")]
+
+ClockOffsetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--clock-offset",
+        metavar="FILE=SECONDS",
+        show_default=False,
+        help="How far the clock of a FILE is ahead, instead of what shared packets tell; negative if it is behind.",
+    ),
+]
+
+MOST_SECONDS = 10**10  # no clock is off by more than the epoch is long
 
 OUTCOMES = get_args(Outcome)
 FILTERS = "Filters (a connection must pass each; values of one option are alternatives)"
@@ -129,6 +164,32 @@ def with_filters(command: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
+
+
+def clock_offsets_of(given: list[str] | None, paths: list[str]) -> dict[str, int]:
+    """The offsets in ns by path; each must name one of the inputs."""
+    offsets: dict[str, int] = {}
+    for text in given or ():
+        name, equals, seconds = text.rpartition("=")
+        if not equals:
+            raise _bad_offset(f"{text!r} is not FILE=SECONDS")
+        path = str(Path(name))
+        if path not in paths:
+            raise _bad_offset(f"{path!r} is none of the inputs ({', '.join(paths)})")
+        if path in offsets:
+            raise _bad_offset(f"{path!r} is named twice")
+        try:
+            value = Decimal(seconds.strip())
+        except InvalidOperation:
+            value = Decimal("NaN")
+        if not value.is_finite() or abs(value) > MOST_SECONDS:
+            raise _bad_offset(f"{seconds!r} is no number of seconds (such as 3600, -0.25 or 1.000000001)")
+        offsets[path] = round(value * 1_000_000_000)
+    return offsets
+
+
+def _bad_offset(problem: str) -> typer.BadParameter:
+    return typer.BadParameter(problem, param_hint="--clock-offset")
 
 
 def paths_of(files: list[Path]) -> list[str]:

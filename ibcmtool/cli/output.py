@@ -54,9 +54,10 @@ def warn_of_inputs(inputs: Iterable[InputInfo]) -> bool:
     """One line for each input whose clock was far off, or that could not be read to its end (then True)."""
     inputs = list(inputs)
     for info in inputs:
-        if abs(info.clock_offset) >= SECOND:
-            way = "ahead of" if info.clock_offset > 0 else "behind"
-            seconds = abs(info.clock_offset) / SECOND
+        apart = info.clock_offset - inputs[0].clock_offset
+        if abs(apart) >= SECOND and not info.clock_given:
+            way = "ahead of" if apart > 0 else "behind"
+            seconds = abs(apart) / SECOND
             warn(f"{info.path}: clock {seconds:.6f} s {way} that of {inputs[0].path}; taken off its times")
     damaged = [info for info in inputs if info.truncated]
     for info in damaged:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import typer
 
 from ibcmtool.cli.options import (
+    ClockOffsetOption,
     ColorOption,
     FilesArgument,
     LocalOption,
     PolicyOption,
     QuietOption,
+    RedactOption,
+    TimewaitModelOption,
+    clock_offsets_of,
     paths_of,
     with_filters,
 )
@@ -22,8 +26,11 @@ from ibcmtool.filters import Filter, apply
 def timeline(
     files: FilesArgument,
     policy: PolicyOption = "relaxed",
+    timewait_model: TimewaitModelOption = "auto",
+    clock_offset: ClockOffsetOption = None,
     color: ColorOption = "auto",
     local: LocalOption = False,
+    redact: RedactOption = False,
     quiet: QuietOption = False,
     *,
     chosen: Filter,
@@ -36,8 +43,10 @@ def timeline(
     from ibcmtool.reports import ladder
     from ibcmtool.reports.clock import Clock
 
+    paths = paths_of(files)
+    offsets = clock_offsets_of(clock_offset, paths)
     with reading(quiet) as progress:
-        analysis = analyze(paths_of(files), policy, progress)
+        analysis = analyze(paths, policy, progress, clock_offsets=offsets, timewait_model=timewait_model, redact=redact)
     selection = apply(chosen, analysis)
     if selection.connections:
         ladder.render(selection, make_console(color), clock=Clock("local" if local else "utc"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.decode import Decoder
-from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, InputInfo, Neighbour, Policy
+from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, Frame, InputInfo, Neighbour, Policy
 from ibcmtool.neighbours import neighbour
 from ibcmtool.rules import Judge
 from ibcmtool.rules.completeness import Census
@@ -60,12 +60,19 @@ class Progress:
 class Session:
     """Takes batches of packets from any number of sources."""
 
-    def __init__(self, sources: Sequence[LiveSource], policy: Policy, tracker: Tracker | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[LiveSource], policy: Policy, tracker: Tracker | None = None, *, redact: bool = False
+    ) -> None:
         self.tracker = tracker or Tracker(endpoint_names)
         self.sources = [Progress(InputInfo(source.name, "live"), source) for source in sources]
         self._judge = Judge(policy)
         self._census = Census()
         self._decode = Decoder()
+        self._redact: Callable[[Frame], Frame] | None = None
+        if redact:
+            from ibcmtool.redaction import Redactor  # loads Scapy
+
+            self._redact = Redactor()
         self._kept = 0
 
     def take(self, index: int, arrivals: Sequence[Arrival]) -> Iterator[Record]:
@@ -75,6 +82,8 @@ class Session:
         decode = self._decode
         for arrival in arrivals:
             info.frames += 1
+            if self._redact is not None:
+                arrival = arrival._replace(frame=self._redact(arrival.frame), process="")
             item = decode(arrival.frame, watched) or neighbour(arrival.frame)
             if item is None:
                 continue

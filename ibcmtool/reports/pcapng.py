@@ -52,7 +52,7 @@ class PcapngWriter:
         """
         link_type, data, missing = frame.link_type, frame.data, frame.wire_length - len(frame.data)
         if link_type == INFINIBAND:
-            link_type, data = ERF, erf_record(frame.time, data, frame.wire_length)
+            link_type, data = ERF, erf_around(frame.time, data, frame.wire_length)
         written = 0
         number = self._interfaces.get((source, link_type))
         if number is None:
@@ -86,7 +86,7 @@ class PcapngWriter:
         return len(body) + 12
 
 
-def erf_record(time: int, data: bytes, wire_length: int) -> bytes:
+def erf_around(time: int, data: bytes, wire_length: int) -> bytes:
     """An ERF record of type 21 around an InfiniBand packet from its LRH on (Endace, "ERF types")."""
     seconds, rest = divmod(time, SECOND)
     stamp = seconds << 32 | (rest << 32) // SECOND

@@ -10,13 +10,13 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from dissectors.icrc import Network, icrc_of, vcrc_of
+from dissectors.text import gid_text
 from ibcmtool.frames import ERF, ETHERNET, FINDERS
-from ibcmtool.model import Address, Frame
+from ibcmtool.model import IPV4_MAPPED, Address, Frame
 from ibcmtool.readers import layer_size, layout
-from ibcmtool.reports.pcapng import erf_record
+from ibcmtool.reports.pcapng import erf_around
 
 MOST_PAIRS = 10_000  # of addresses remembered
-IPV4_PREFIX = bytes(10) + b"\xff\xff"
 NOBODY = bytes(16)
 PERMISSIVE_LID = 0xFFFF
 MAD_SIZE = 256
@@ -60,7 +60,7 @@ class Packets:
         if source.lid is None and destination.lid is None:
             return Frame(0, 0, time, ETHERNET, bytes(data), len(data))
         data[end + 4 :] = vcrc_of(bytes(data[: end + 4]))
-        record = erf_record(time, bytes(data), len(data))
+        record = erf_around(time, bytes(data), len(data))
         return Frame(0, 0, time, ERF, record, len(record))
 
     def _template(self, source: Address, destination: Address) -> _Template:
@@ -78,6 +78,7 @@ def _template(source: Address, destination: Address) -> _Template:
     from scapy.layers.inet import IP, UDP
     from scapy.layers.inet6 import IPv6
     from scapy.layers.l2 import Ether
+    from scapy.packet import Packet
 
     import dissectors.encapsulation  # noqa: F401 (it binds the layers)
     from dissectors.mad import MAD
@@ -85,22 +86,20 @@ def _template(source: Address, destination: Address) -> _Template:
 
     content = BTH() / DETH(source_qp=1) / MAD() / bytes(MAD_SIZE - layer_size("MAD"))
     sgid, dgid = source.gid or NOBODY, destination.gid or NOBODY
+    packet: Packet
     if source.lid is not None or destination.lid is not None:
         lrh = LRH(dlid=_lid(destination), slid=_lid(source))
         routed = source.gid is not None and destination.gid is not None
         packet = lrh / GRH(sgid=sgid, dgid=dgid) / content if routed else lrh / content
-        data, link_type = bytes(packet), ERF
-        offset = 16  # the finder wants the ERF header in front
-        found = FINDERS[link_type](erf_record(0, data, len(data)))
+        data, offset = bytes(packet), len(erf_around(0, b"", 0))
+        found = FINDERS[ERF](erf_around(0, data, len(data)))
     else:
-        ether = Ether(src=_mac(sgid), dst=_mac(dgid))
-        if sgid.startswith(IPV4_PREFIX) and (dgid.startswith(IPV4_PREFIX) or dgid == NOBODY):
-            ends = {"src": _ipv4(sgid), "dst": _ipv4(dgid)}
-            packet = ether / IP(**ends) / UDP() / content
-        elif dgid.startswith(IPV4_PREFIX) and sgid == NOBODY:
-            packet = ether / IP(src="0.0.0.0", dst=_ipv4(dgid)) / UDP() / content
+        known = {gid for gid in (sgid, dgid) if gid != NOBODY}
+        if known and all(gid.startswith(IPV4_MAPPED) for gid in known):
+            addresses: Packet = IP(src=_ipv4(sgid), dst=_ipv4(dgid))
         else:
-            packet = ether / IPv6(src=_ipv6(sgid), dst=_ipv6(dgid)) / UDP() / content
+            addresses = IPv6(src=gid_text(sgid), dst=gid_text(dgid))
+        packet = Ether(src=_mac(sgid), dst=_mac(dgid)) / addresses / UDP() / content
         data, offset = bytes(packet), 0
         found = FINDERS[ETHERNET](data)
     assert found is not None
@@ -120,9 +119,3 @@ def _mac(gid: bytes) -> str:
 
 def _ipv4(gid: bytes) -> str:
     return ".".join(map(str, gid[-4:]))
-
-
-def _ipv6(gid: bytes) -> str:
-    from dissectors.text import gid_text
-
-    return gid_text(gid)

@@ -1,0 +1,175 @@
+"""A frame with its addresses, GUIDs and private data replaced. Lengths, checksums and everything else stay right."""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dissectors.icrc import Network, icrc_of, icrc_ok, vcrc_of
+from dissectors.recognition import CM_ATTRIBUTES, UD_SEND_ONLY_IMMEDIATE
+from ibcmtool.decode import Decoder
+from ibcmtool.frames import ERF, ERF_ETHERNET, ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2, Kind, erf_record
+from ibcmtool.model import CmMessage, Frame
+from ibcmtool.neighbours import announcement
+from ibcmtool.readers import layer_size, layout
+from ibcmtool.redaction.private_data import redacted
+from ibcmtool.redaction.pseudonyms import Pseudonyms
+
+MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
+MAD_SIZE = 256
+_ERF_ETHERNET_PAD = 2
+_CHECKED: dict[Kind, Network] = {"ipv4": "ipv4", "ipv6": "ipv6", "grh": "grh", "lrh": "lrh", "lrh+grh": "grh"}
+
+# REJ reasons by what their additional information holds.
+_INFO_GUID, _INFO_GIDS, _INFO_LIDS = 4, frozenset({12, 18, 24, 25}), frozenset({13, 19})
+
+
+class Redactor:
+    """Redacts the frames of any number of captures, with the same names in all of them."""
+
+    def __init__(self) -> None:
+        self._names = Pseudonyms()
+        self._decode = Decoder()
+        self._requests: OrderedDict[Any, tuple[Any, Any]] = OrderedDict()  # service id, private data by comm id
+
+    def __call__(self, frame: Frame) -> Frame:
+        """The frame as a stranger may see it. A frame that says nothing about connections or addresses comes empty."""
+        try:
+            finder = FINDERS.get(frame.link_type)
+            found = finder(frame.data) if finder is not None else None
+            if found is None:
+                return frame._replace(data=self._announcement(frame))
+            return frame._replace(data=self._packet(frame, *found))
+        except (IndexError, struct.error):
+            return frame._replace(data=b"")
+
+    def _packet(self, frame: Frame, kind: Kind, network: int, bth: int, icrc: int) -> bytes:
+        before, data, checked = frame.data, bytearray(frame.data), _CHECKED[kind]
+        whole = icrc > 0 and icrc + 4 <= len(before) and icrc > bth
+        right = whole and icrc_ok(before, network, bth, icrc, checked)
+        native = kind in ("lrh", "lrh+grh")
+        start = network if kind == "lrh" else network - layer_size("LRH")
+        variant = native and whole and before[icrc + 4 : icrc + 6] == vcrc_of(before[start : icrc + 4])
+        self._link(frame.link_type, data)
+        if native:
+            self._lids(data, start)
+        if kind == "ipv4":
+            _each(data, network + 12, 4, 2, self._names.ipv4)
+            data[network + 10 : network + 12] = _ipv4_checksum(data, network)
+            data[bth - 2 : bth] = bytes(2)  # UDP checksum: none
+        elif kind != "lrh":
+            _each(data, network + 8, 16, 2, self._names.gid)
+            if kind == "ipv6":
+                data[bth - 2 : bth] = bytes(2)
+        message = self._decode(frame)
+        if isinstance(message, CmMessage):
+            self._mad(message, before, data, bth)
+        if right:
+            data[icrc : icrc + 4] = icrc_of(bytes(data), network, bth, icrc, checked)
+        if variant:
+            data[icrc + 4 : icrc + 6] = vcrc_of(bytes(data[start : icrc + 4]))
+        return bytes(data[: len(before)])  # a frame that was cut among these places has not grown
+
+    def _announcement(self, frame: Frame) -> bytes:
+        """An ARP or ND frame with what it announces replaced; nothing of any other frame."""
+        told = announcement(frame.link_type, frame.data)
+        if told is None:
+            return b""
+        address = told.gid[12:] if told.gid.startswith(bytes(10) + b"\xff\xff") else told.gid
+        name = self._names.gid(told.gid)[-len(address) :]
+        return frame.data.replace(told.mac, self._names.mac(told.mac)).replace(address, name)
+
+    def _link(self, link_type: int, data: bytearray) -> None:
+        """MAC addresses."""
+        if link_type == ETHERNET:
+            _each(data, 0, 6, 2, self._names.mac)
+        elif link_type == LINUX_SLL:
+            _each(data, 6, 6, 1, self._names.mac)
+        elif link_type == LINUX_SLL2:
+            _each(data, 12, 6, 1, self._names.mac)
+        elif link_type == ERF:
+            record, at = erf_record(bytes(data))
+            if record in ERF_ETHERNET:
+                _each(data, at + _ERF_ETHERNET_PAD, 6, 2, self._names.mac)
+
+    def _lids(self, data: bytearray, lrh: int) -> None:
+        for slot in layout("LRH"):
+            if slot.name in ("slid", "dlid"):
+                at = lrh + slot.bit_offset // 8
+                data[at : at + 2] = self._names.lid(int.from_bytes(data[at : at + 2], "big")).to_bytes(2, "big")
+
+    def _mad(self, message: CmMessage, before: bytes, data: bytearray, bth: int) -> None:
+        """The fields of a CM message that name somebody."""
+        immediate = layer_size("ImmDt") if before[bth] == UD_SEND_ONLY_IMMEDIATE else 0
+        begin = bth + layer_size("BTH") + layer_size("DETH") + immediate + layer_size("MAD")
+        if message.type not in CM_ATTRIBUTES.values() or message.class_version != 2:
+            end = begin + MAD_SIZE - layer_size("MAD")
+            data[begin:end] = bytes(len(data[begin:end]))
+            return
+        for at, end, value in self._replaced(message, bytes(data[begin:])):
+            data[begin + at : begin + end] = value[: max(len(data) - begin - at, 0)]
+
+    def _replaced(self, message: CmMessage, area: bytes) -> Iterator[tuple[int, int, bytes]]:
+        names = self._names
+        for slot in layout(message.type if message.type == "ClassPortInfo" else f"CM_{message.type}"):
+            at, end = slot.bit_offset // 8, (slot.bit_offset + slot.width) // 8
+            value = area[at:end]
+            if end > len(area) and slot.name != "private_data":
+                continue
+            if slot.kind == "gid":
+                yield at, end, names.gid(value)
+            elif slot.name.endswith("guid"):
+                yield at, end, names.guid(int.from_bytes(value, "big")).to_bytes(8, "big")
+            elif slot.name.endswith("_lid"):
+                yield at, end, names.lid(int.from_bytes(value, "big")).to_bytes(2, "big")
+            elif slot.name == "additional_reject_info":
+                yield at, end, self._info(message.fields.reason, bytes(value))
+            elif slot.name in ("private_data", "additional_info", "data"):
+                yield at, at + len(value), self._private(message, slot.name, value)
+
+    def _info(self, reason: int | None, info: bytes) -> bytes:
+        """Additional reject information: a GUID, a GID or a LID; numbers stay."""
+        names = self._names
+        if reason is None:
+            return bytes(len(info))
+        if reason == _INFO_GUID:
+            return names.guid(int.from_bytes(info[:8], "big")).to_bytes(8, "big") + bytes(len(info) - 8)
+        if reason in _INFO_LIDS:
+            return names.lid(int.from_bytes(info[:2], "big")).to_bytes(2, "big") + bytes(len(info) - 2)
+        if reason in _INFO_GIDS:
+            return names.gid(info[:16]) + bytes(len(info) - 16)
+        return bytes(info[:4]) + bytes(len(info) - 4)
+
+    def _private(self, message: CmMessage, slot: str, data: bytes) -> bytes:
+        if slot != "private_data":
+            return bytes(len(data))
+        fields = message.fields
+        if message.type in ("REQ", "SIDR_REQ"):
+            number = fields.local_comm_id if message.type == "REQ" else fields.request_id
+            request = fields.service_id or 0, data
+            self._requests[number] = request
+            if len(self._requests) > MOST_REQUESTS:
+                self._requests.popitem(last=False)
+        else:
+            ids = (getattr(fields, "remote_comm_id", None), getattr(fields, "local_comm_id", None))
+            request = next((self._requests[one] for one in ids if one in self._requests), (0, b""))
+        return redacted(request[0], message.type, request[1], data, self._names)
+
+
+def _each(data: bytearray, at: int, size: int, count: int, name: Callable[[bytes], bytes]) -> None:
+    """Replace `count` things of this size, one behind the other."""
+    for begin in range(at, at + size * count, size):
+        if begin + size <= len(data):
+            data[begin : begin + size] = name(bytes(data[begin : begin + size]))
+
+
+def _ipv4_checksum(data: bytearray, at: int) -> bytes:
+    """RFC 791: the complement of the ones' complement sum of the header's words, its own place taken as 0."""
+    size = (data[at] & 15) * 4
+    header = bytes(data[at : at + 10]) + bytes(2) + bytes(data[at + 12 : at + size])
+    total: int = sum(struct.unpack(f"!{len(header) // 2}H", header[: len(header) // 2 * 2]))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return (0xFFFF - total).to_bytes(2, "big")

@@ -1,0 +1,177 @@
+"""`kernel`: every CM MAD that ib_cm of this host sends or receives, on any device, with the program that sent it.
+
+Probes at ib_cm's receive handler and at ib_mad's entrance for sends fetch the whole MAD (tracefs.py); the tracepoint at
+ib_mad's way to the device tells when one is sent again (retries.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable
+from threading import Event
+
+from dissectors.recognition import CM_ATTRIBUTES
+from ibcmtool.model import Address, Frame
+from ibcmtool.readers import stack_reader
+from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.live import Arrival, Deliver
+from ibcmtool.sources.live.counters import Comparison
+from ibcmtool.sources.live.kernel.addresses import Addresses
+from ibcmtool.sources.live.kernel.clock import Clock
+from ibcmtool.sources.live.kernel.host import OTHERS, Host
+from ibcmtool.sources.live.kernel.parse import Received, Record, Sent, Tried, parse
+from ibcmtool.sources.live.kernel.programs import Programs
+from ibcmtool.sources.live.kernel.retries import Retries
+from ibcmtool.sources.live.kernel.tracefs import Tracing
+from ibcmtool.sources.live.packets import Packets
+from ibcmtool.words import duration
+
+POLL = 0.05  # seconds between two looks at the trace
+ROUND = 1 << 20  # bytes of trace that are read before they are delivered
+LOOKS = 20  # rounds between two looks at what was lost
+
+HEAD = b"\x01\x07\x02\x03"  # base version, class CommMgt, class version, method Send: how ib_cm's MADs begin
+_attribute = stack_reader(("MAD",), "attribute_id")
+
+
+class KernelSource:
+    """The running kernel. host: where it is looked for (tests have their own)."""
+
+    silence = "no program connects, and none disconnects: open connections send no CM messages"
+    made_up = True
+    speed = 1.0
+
+    def __init__(self, name: str, rest: str, host: Host | None = None) -> None:
+        if rest:
+            raise SourceError(name, "takes nothing behind the colon", "write live kernel")
+        self.name = name
+        self.dropped = 0
+        self.damaged = False
+        self.notes: list[str] = []
+        self._host = host if host is not None else Host()
+        self._tracing: Tracing | None = None
+        self._comparison: Comparison | None = None
+        self._rest = b""  # of a line that was read in part
+        self._sensible: set[type] = set()  # kinds of records of which one made sense
+        self._senseless = 0
+
+    def open(self) -> None:
+        tracefs = self._host.tracefs(self.name)
+        layout = self._host.layout(self.name)
+        if layout.origin != "BTF":
+            self.notes.append(f"{self.name}: offsets by {layout.origin}, as there is no BTF of ib_cm")
+        self._packets = Packets()
+        self._packets.frame(0, Address(), Address(), b"")  # loads what it takes: no MAD shall wait for that
+        tracing = Tracing(tracefs, os.getpid(), self._host.root / "proc")
+        comparison = Comparison(self._host.root)
+        self._tracing = tracing
+        try:
+            tracing.open(layout)
+        except OSError as error:
+            raise self._host.refusal(self.name, error, "setting a probe") from None
+        comparison.begin()
+        self._comparison = comparison
+        if not tracing.sees_tries:
+            self.notes.append(f"{self.name}: Linux {self._host.release} does not tell when ib_mad sends a MAD again")
+        self._clock = Clock(tracing.clock)
+        self._addresses = Addresses(self._host.root)
+        self._programs = Programs(self._host.root / "proc")
+        self._retries = Retries()
+
+    def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
+        assert self._tracing is not None
+        rounds = 0
+        while True:
+            stopped = stop.is_set()  # what came before is still delivered
+            records = self._read(self._tracing)
+            if records:
+                deliver(list(self._arrivals(records)))
+            if stopped:
+                return
+            rounds += 1
+            if rounds % LOOKS == 0:
+                self.dropped = self._tracing.lost()
+                self._compare_clocks()
+            if len(records) * 1000 < ROUND:
+                stop.wait(POLL)
+
+    def close(self) -> None:
+        tracing, self._tracing = self._tracing, None
+        if tracing is None:
+            return
+        if self._comparison is not None:
+            self._comparison.end()
+            tracing.stop()
+            self._comparison.end()
+            self.dropped = tracing.lost()
+        tracing.close()
+        if self._comparison is None:
+            return
+        told = self._comparison.sentence()
+        if told:
+            self.notes.append(f"{self.name}: {told}")
+        if self._retries.unknown:
+            self.notes.append(
+                f"{self.name}: {self._retries.unknown:,} times a message was sent again whose first sending was before "
+                "the start: not shown"
+            )
+        if self._senseless:
+            self.notes.append(f"{self.name}: {self._senseless:,} MADs made no sense and were left out")
+
+    def _read(self, tracing: Tracing) -> list[Record]:
+        """What was traced since the last time, by time: each CPU has a buffer of its own."""
+        pieces = [self._rest]
+        size = 0
+        while size < ROUND and (piece := tracing.read()):
+            pieces.append(piece)
+            size += len(piece)
+        *lines, self._rest = b"".join(pieces).split(b"\n")
+        records = [record for line in lines if (record := parse(line)) is not None]
+        records.sort(key=lambda record: record.time)
+        return records
+
+    def _arrivals(self, records: Iterable[Record]) -> Iterable[Arrival]:
+        for record in records:
+            if isinstance(record, Tried):
+                posted = self._retries.tried(record.tid, record.attribute)
+                if posted is not None:
+                    ours, theirs = posted.pair
+                    yield Arrival(self._frame(record, ours, theirs, posted.mad), "out", posted.process)
+            elif not self._makes_sense(record):
+                self._senseless += 1
+            elif isinstance(record, Received):
+                ours, theirs = self._addresses.received(record)
+                if self._comparison is not None:
+                    self._comparison.captured[CM_ATTRIBUTES.get(_attribute(record.mad, 0)[0], "")] += 1
+                yield Arrival(self._frame(record, theirs, ours, record.mad), "in")
+            else:
+                pair = self._addresses.sent(record)
+                process = self._programs.name(record.task, record.thread)
+                self._retries.post(record.mad, pair, process)
+                yield Arrival(self._frame(record, pair.ours, pair.theirs, record.mad), "out", process)
+
+    def _frame(self, record: Record, source: Address, destination: Address, mad: bytes) -> Frame:
+        return self._packets.frame(self._clock.wall(record.time), source, destination, mad)
+
+    def _makes_sense(self, record: Received | Sent) -> bool:
+        """Whether the bytes begin as a CM MAD does. Raises SourceError where not even the first ones do."""
+        mad = record.mad
+        if mad[:4] == HEAD or (mad[:2] == HEAD[:2] and _attribute(mad, 0)[0] in CM_ATTRIBUTES):
+            self._sensible.add(type(record))
+            return True
+        if type(record) not in self._sensible:
+            raise SourceError(
+                self.name,
+                f"where a CM MAD should begin with {HEAD.hex(' ')}, Linux {self._host.release} has {mad[:4].hex(' ')}: "
+                "its structures are others than expected",
+                OTHERS,
+            )
+        return False
+
+    def _compare_clocks(self) -> None:
+        moved = self._clock.compare()
+        if moved:
+            way = "forward" if moved > 0 else "back"
+            self.notes.append(
+                f"{self.name}: the time of day was set {way} by {duration(abs(moved))}; times go on as before"
+            )

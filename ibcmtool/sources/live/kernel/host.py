@@ -1,0 +1,74 @@
+"""The kernel that runs here: whether it can be asked, and what must be done first where it cannot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.live.kernel.layout import Layout, UnknownLayoutError, layout
+from ibcmtool.sources.live.ports import text_of
+
+TRACING = ("sys/kernel/tracing", "sys/kernel/debug/tracing")  # where tracefs is mounted
+OTHERS = "other ways to see CM messages: ibcmtool sources"
+
+
+class Host:
+    """What of a machine matters here. root: where its file system begins; uid: who asks; release: as of uname -r."""
+
+    def __init__(self, root: Path = Path("/"), uid: int | None = None, release: str | None = None) -> None:
+        self.root = root
+        self.uid = os.geteuid() if uid is None else uid
+        self.release = os.uname().release if release is None else release
+
+    def tracefs(self, name: str = "kernel") -> Path:
+        """The mount point of tracefs, with all that is needed in it. Raises SourceError."""
+        if self.uid != 0:
+            raise SourceError(name, "only root may trace the kernel", "run sudo ibcmtool live kernel")
+        tracing = self._mounted()
+        if tracing is None:
+            raise SourceError(name, "tracefs is not mounted", "run mount -t tracefs tracefs /sys/kernel/tracing")
+        if not (tracing / "kprobe_events").exists():
+            if self._locked_down():
+                raise SourceError(name, "the kernel is locked down (confidentiality) and forbids probes", OTHERS)
+            raise SourceError(name, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)", OTHERS)
+        if not (self.root / "sys/module/ib_cm").exists() and not self._counts_cm():
+            raise SourceError(name, "ib_cm is not loaded, so no connection is managed here", "run modprobe ib_cm")
+        return tracing
+
+    def layout(self, name: str = "kernel") -> Layout:
+        """Where the kernel keeps what is fetched. Raises SourceError."""
+        try:
+            return layout(self.root / "sys/kernel/btf", self.release, changed=self._changed())
+        except UnknownLayoutError as error:
+            raise SourceError(name, str(error), OTHERS) from None
+
+    def refusal(self, name: str, error: OSError, doing: str) -> SourceError:
+        """What stands behind an error of tracefs."""
+        if isinstance(error, PermissionError):
+            if self._locked_down():
+                return SourceError(name, "the kernel is locked down (confidentiality) and forbids probes", OTHERS)
+            return SourceError(
+                name, f"{doing} is not permitted", "it needs CAP_SYS_ADMIN: run it outside the container"
+            )
+        if isinstance(error, FileNotFoundError):
+            return SourceError(name, f"{doing}: the kernel has no such function", "ib_cm is not loaded: modprobe ib_cm")
+        return SourceError(name, f"{doing} failed: {error.strerror or error}", OTHERS)
+
+    def _mounted(self) -> Path | None:
+        for place in TRACING:
+            tracing = self.root / place
+            if (tracing / "trace_pipe").exists():
+                return tracing
+        return None
+
+    def _counts_cm(self) -> bool:
+        """ib_cm may be built in: it is there where it counts."""
+        return any((self.root / "sys/class/infiniband").glob("*/ports/*/cm_rx_msgs"))
+
+    def _locked_down(self) -> bool:
+        return "[confidentiality]" in text_of(self.root / "sys/kernel/security/lockdown")
+
+    def _changed(self) -> bool:
+        """Whether ib_cm or ib_core was not built with this kernel (a vendor's OFED): its structures may differ."""
+        return any("O" in text_of(self.root / "sys/module" / module / "taint") for module in ("ib_cm", "ib_core"))

@@ -1,0 +1,81 @@
+"""The RDMA ports of this host, as sysfs shows them: /sys/class/infiniband/DEV/ports/N."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path("/")
+DEVICES = "sys/class/infiniband"
+
+
+class Port(NamedTuple):
+    """One port of a device."""
+
+    device: str
+    number: int
+    link_layer: str  # InfiniBand or Ethernet
+    lid: int | None  # None on Ethernet, and where the subnet manager has given none yet
+    state: str  # ACTIVE, DOWN, ...
+    managed: bool  # ib_cm holds the class CommMgt here
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.device}:{self.number}"
+
+
+def ports(root: Path = ROOT) -> list[Port]:
+    """All ports, by device and number; none where no RDMA device is, or none may be looked at."""
+    return sorted(_ports(root), key=lambda port: (port.device, port.number))
+
+
+def gids(port: Port) -> Iterator[bytes]:
+    """The port's own GIDs, without the empty entries."""
+    entries = sorted((port.path / "gids").glob("*"), key=lambda path: (len(path.name), path.name))
+    for entry in entries:
+        try:
+            gid = bytes.fromhex(entry.read_text().strip().replace(":", ""))
+        except (OSError, ValueError):
+            continue
+        if len(gid) == 16 and any(gid):
+            yield gid
+
+
+def net_devices(port: Port) -> list[str]:
+    """The network interfaces that carry the port's GIDs (RoCE), the first one first."""
+    names: dict[str, None] = {}
+    for entry in sorted((port.path / "gid_attrs" / "ndevs").glob("*")):
+        name = text_of(entry)
+        if name:
+            names[name] = None
+    return list(names)
+
+
+def text_of(path: Path) -> str:
+    """What a file of sysfs says, "" where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _ports(root: Path) -> Iterator[Port]:
+    for path in (root / DEVICES).glob("*/ports/*"):
+        if not path.name.isdigit():
+            continue
+        link_layer = text_of(path / "link_layer")
+        try:
+            lid = int(text_of(path / "lid"), 0)
+        except ValueError:
+            lid = 0
+        yield Port(
+            path.parent.parent.name,
+            int(path.name),
+            link_layer,
+            lid if lid and link_layer != "Ethernet" else None,
+            text_of(path / "state").partition(": ")[2],
+            (path / "cm_rx_msgs").is_dir(),
+            path,
+        )
