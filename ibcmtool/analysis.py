@@ -7,13 +7,15 @@ them. Several inputs are one analysis: their messages are merged by time.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from operator import attrgetter
+from typing import NamedTuple
 
 from ibcmtool.clocks import align
 from ibcmtool.connections.tracker import Tracker
+from ibcmtool.coverage import Coverage
 from ibcmtool.decode import Decoder
 from ibcmtool.model import (
     Analysis,
@@ -21,11 +23,16 @@ from ibcmtool.model import (
     Connection,
     DataPacket,
     Finding,
+    Frame,
     InputInfo,
+    Neighbour,
     Policy,
+    TimewaitModel,
     rank,
 )
+from ibcmtool.neighbours import neighbour
 from ibcmtool.rules import Judge
+from ibcmtool.rules.completeness import Census
 from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
 from ibcmtool.sources import Attention, Capture, open_capture
@@ -35,41 +42,79 @@ MAD_LENGTH = 256
 
 
 def stream(
-    paths: Sequence[str], policy: Policy = "relaxed", progress: Progress | None = None, *, thorough: bool = False
+    paths: Sequence[str],
+    policy: Policy = "relaxed",
+    progress: Progress | None = None,
+    *,
+    thorough: bool = False,
+    clock_offsets: Mapping[str, int] | None = None,
+    timewait_model: TimewaitModel = "auto",
+    redact: bool = False,
 ) -> Iterator[InputInfo | Connection | Finding]:
     """Findings as they come, connections as they end, the inputs last. Raises SourceError for an unreadable one.
 
     `thorough` decodes every frame of the inputs instead of those that can hold a CM message; the result is the same.
-    `progress` is called with the number of the frame that was reached.
+    `progress` is called with the number of the frame that was reached. `clock_offsets`: how far (ns) the clocks of
+    inputs are ahead, by path, where that is not to be estimated. `timewait_model`: see connections/timers.py.
+    `redact`: addresses, GUIDs and private data come replaced (redaction).
     """
-    tracker, judge = Tracker(endpoint_names), Judge(policy)
+    judge, census = Judge(policy), Census()
+    tracker = Tracker(endpoint_names, timewait_model, covered=judge.view.covered)
     with ExitStack() as stack:
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
-        align(captures)
-        for item in _merged(captures, tracker, thorough, progress):
-            events = tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item)
+        coverage = Coverage(paths, align(captures, clock_offsets))
+        judge.view.coverage = coverage
+        scan = Scan(tracker, coverage, thorough, progress, _redactor() if redact else None)
+        for item in _merged(captures, scan):
+            if isinstance(item, Neighbour):
+                judge.learn(item)
+                continue
+            if isinstance(item, CmMessage):
+                census.note(item)
+                events = tracker.feed(item)
+            else:
+                events = tracker.feed_data(item)
             for event in events:
                 found = judge.judge(event)
                 if found:
                     yield from found
                 if event.kind == "ENDED":
+                    census.ended(event.connection)
                     yield event.connection
         infos = [capture.info for capture in captures]
-        last = max((info.last_time for info in infos if info.last_time is not None), default=0)
+        last = max((info.last_time - info.clock_offset for info in infos if info.last_time is not None), default=0)
         for event in chain(tracker.advance(last), tracker.finish()):
             yield from judge.judge(event)
             if event.kind == "ENDED":
+                census.ended(event.connection)
                 yield event.connection
         yield from capture_findings(infos, tracker.overruns)
+        yield from census.findings(infos, judge.view)
         yield from infos
 
 
 def analyze(
-    paths: Sequence[str], policy: Policy = "relaxed", progress: Progress | None = None, *, thorough: bool = False
+    paths: Sequence[str],
+    policy: Policy = "relaxed",
+    progress: Progress | None = None,
+    *,
+    thorough: bool = False,
+    clock_offsets: Mapping[str, int] | None = None,
+    timewait_model: TimewaitModel = "auto",
+    redact: bool = False,
 ) -> Analysis:
     """Everything that a report needs, connections by number, findings worst first. Raises SourceError."""
     analysis = Analysis(policy, [], [], [])
-    for record in stream(paths, policy, progress, thorough=thorough):
+    records = stream(
+        paths,
+        policy,
+        progress,
+        thorough=thorough,
+        clock_offsets=clock_offsets,
+        timewait_model=timewait_model,
+        redact=redact,
+    )
+    for record in records:
         if isinstance(record, Connection):
             analysis.connections.append(record)
         elif isinstance(record, Finding):
@@ -81,25 +126,49 @@ def analyze(
     return analysis
 
 
-def _merged(
-    captures: Sequence[Capture], tracker: Tracker, thorough: bool, progress: Progress | None
-) -> Iterator[CmMessage | DataPacket]:
-    streams = [_messages(capture, tracker, thorough, progress) for capture in captures]
-    return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time"))
+class Scan(NamedTuple):
+    """What the reading of all inputs shares."""
+
+    tracker: Tracker
+    coverage: Coverage
+    thorough: bool
+    progress: Progress | None
+    redact: Callable[[Frame], Frame] | None
 
 
-def _messages(
-    capture: Capture, tracker: Tracker, thorough: bool, progress: Progress | None
-) -> Iterator[CmMessage | DataPacket]:
+def _redactor() -> Callable[[Frame], Frame]:
+    from ibcmtool.redaction import Redactor  # loads Scapy
+
+    return Redactor()
+
+
+def _merged(captures: Sequence[Capture], scan: Scan) -> Iterator[CmMessage | DataPacket | Neighbour]:
+    streams = [_messages(capture, file, scan) for file, capture in enumerate(captures)]
+    return streams[0] if len(streams) == 1 else _noted(heapq.merge(*streams, key=attrgetter("time")), scan.coverage)
+
+
+def _noted(
+    items: Iterator[CmMessage | DataPacket | Neighbour], coverage: Coverage
+) -> Iterator[CmMessage | DataPacket | Neighbour]:
+    for item in items:
+        if isinstance(item, CmMessage):
+            coverage.note(item)
+        yield item
+
+
+def _messages(capture: Capture, file: int, scan: Scan) -> Iterator[CmMessage | DataPacket | Neighbour]:
     """What is worth feeding in one capture."""
-    decode, info = Decoder(), capture.info
-    attention = Attention(tracker.watched, everything=thorough, progress=progress)
+    decode, info, redact = Decoder(), capture.info, scan.redact
+    attention = Attention(scan.tracker.watched, everything=scan.thorough, progress=scan.progress)
     for frame in capture.scan(attention):
-        message = decode(frame, attention.watched if frame.number <= attention.until else ())
-        if message is None:
+        if redact is not None:
+            frame = redact(frame)
+        item = decode(frame, attention.watched if frame.number <= attention.until else ()) or neighbour(frame)
+        if item is None:
             continue
-        if isinstance(message, CmMessage):
+        if isinstance(item, CmMessage):
             attention.heard(frame.number)
             info.cm_messages += 1
-            info.cut_messages += len(message.mad) < MAD_LENGTH
-        yield message._replace(time=message.time - info.clock_offset) if info.clock_offset else message
+            info.cut_messages += len(item.mad) < MAD_LENGTH
+        yield item._replace(time=item.time - info.clock_offset) if info.clock_offset else item
+    scan.coverage.end(file, None if info.last_time is None else info.last_time - info.clock_offset)

@@ -24,7 +24,7 @@ from dissectors.recognition import (
 )
 
 from .frames import FINDERS, Kind
-from .model import Address, CmMessage, DataPacket, Frame, Transport
+from .model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame, Transport
 from .readers import Reader, layer_size, layout, read_cut, reader, stack_reader
 
 __all__ = ["Decoder", "field_names", "reader"]
@@ -75,7 +75,6 @@ _KINDS: dict[Kind, tuple[Transport, Network]] = {
     "lrh": ("InfiniBand", "lrh"),
     "lrh+grh": ("InfiniBand", "grh"),
 }
-_MAPPED = bytes(10) + b"\xff\xff"  # in front of an IPv4 address it makes the GID that RoCE v2 knows it by
 _MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
 
 
@@ -200,7 +199,7 @@ def _addresses(key: bytes | tuple[Any, ...]) -> tuple[Address, Address]:
     """Addresses from the fields that tell them: both IP addresses, or the numbers in LRH and GRH."""
     if isinstance(key, bytes):
         half = len(key) // 2
-        prefix = _MAPPED if half == 4 else b""
+        prefix = IPV4_MAPPED if half == 4 else b""
         return Address(prefix + key[:half]), Address(prefix + key[half:])
     if isinstance(key[0], bytes):
         return Address(key[0]), Address(key[1])

@@ -14,6 +14,7 @@ from operator import attrgetter
 from ibcmtool import services, words
 from ibcmtool.model import SEVERITIES, Analysis, Connection, Finding, InputInfo, Outcome, Policy, Severity, Totals
 from ibcmtool.model import rank as finding_rank
+from ibcmtool.views.attempts import Attempts, Grouping
 
 MANY = 50  # connections; above, the table gives way to counts and the connections with problems
 KEPT = 1000
@@ -32,6 +33,7 @@ class Digest:
         self._findings: list[Finding] = []
         self._worst: dict[int, int] = {}  # connection -> rank of its worst finding
         self._kept_findings: Counter[str] = Counter()
+        self._grouping = Grouping()
 
     def add(self, record: InputInfo | Connection | Finding) -> None:
         """One record of analysis.stream."""
@@ -48,8 +50,13 @@ class Digest:
         findings = sorted(self._findings, key=finding_rank)
         return Analysis(self._policy, self._inputs, connections, findings, self._totals)
 
+    def attempts(self) -> list[Attempts]:
+        """The groups of attempts that failed alike, among all connections."""
+        return self._grouping.groups()
+
     def _add_connection(self, connection: Connection) -> None:
         count_connection(self._totals, connection)
+        self._grouping.add(connection)
         if self._everything:
             if not self._noteworthy(connection):
                 let_go(connection)

@@ -27,16 +27,17 @@ negative: minus the offset of the fragment's end (the ICRC is in another fragmen
 ETHERNET, LINUX_SLL, ERF, INFINIBAND, LINUX_SLL2 = 1, 113, 197, 247, 276  # LINKTYPE_ numbers
 ROCE_PORT = 4791
 
-_VLAN_TYPES = frozenset({0x8100, 0x88A8, 0x9100})
-_MAX_VLAN_TAGS = 4
-_IPV4, _IPV6, _ROCE_V1 = 0x0800, 0x86DD, 0x8915
+VLAN_TYPES = frozenset({0x8100, 0x88A8, 0x9100})
+MAX_VLAN_TAGS = 4
+IPV6 = 0x86DD
+_IPV4, _ROCE_V1 = 0x0800, 0x8915
 _UDP = 17
 _IPV6_EXTENSIONS = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options
 _IPV6_FRAGMENT, _IPV6_AUTHENTICATION = 44, 51
 _MAX_IPV6_EXTENSIONS = 8
 _ERF_HEADER = 16
 _ERF_INFINIBAND = 21
-_ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
+ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
 
 _ethernet_type = struct.Struct("!12xH").unpack_from
 _vlan_tag = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
@@ -64,14 +65,14 @@ def _sll2(data: bytes) -> Found | None:
 
 def _typed(data: bytes, at: int, kind: int) -> Found | None:
     """What follows an EtherType `kind`, from offset `at` on."""
-    for _ in range(_MAX_VLAN_TAGS):
-        if kind not in _VLAN_TYPES:
+    for _ in range(MAX_VLAN_TAGS):
+        if kind not in VLAN_TYPES:
             break
         (kind,) = _vlan_tag(data, at)
         at += 4
     if kind == _IPV4:
         return _ipv4(data, at)
-    if kind == _IPV6:
+    if kind == IPV6:
         return _ipv6(data, at)
     if kind == _ROCE_V1:
         return _roce_v1(data, at)
@@ -140,17 +141,22 @@ def _native(data: bytes, at: int = 0) -> Found | None:
     return None
 
 
-def _erf(data: bytes) -> Found | None:
+def erf_record(data: bytes | memoryview) -> tuple[int, int]:
+    """The type of an ERF record, and where its payload begins: behind its header and extension headers."""
     kind = data[8]
     at = _ERF_HEADER
     more = kind & 0x80
     while more:
         more = data[at] & 0x80
         at += 8
-    kind &= 0x7F
+    return kind & 0x7F, at
+
+
+def _erf(data: bytes) -> Found | None:
+    kind, at = erf_record(data)
     if kind == _ERF_INFINIBAND:
         return _native(data, at)
-    if kind in _ERF_ETHERNET:
+    if kind in ERF_ETHERNET:
         at += 2  # offset and pad
         return _typed(data, at + 14, _short(data, at + 12)[0])
     return None

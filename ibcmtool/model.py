@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 Severity = Literal["error", "warning", "info"]
 Confidence = Literal["certain", "probable", "possible"]
 Policy = Literal["relaxed", "strict"]
+TimewaitModel = Literal["auto", "linux", "linux-2.6", "illumos", "iba"]  # how long timewait lasts (timers.timewait)
 Role = Literal["active", "passive"]
 Transport = Literal["InfiniBand", "RoCE v1", "RoCE v2"]
 Disposition = Literal["accepted", "duplicate", "ignored", "unexpected"]
@@ -55,6 +56,9 @@ class Frame(NamedTuple):
     link_type: int  # LINKTYPE_ number of the pcap registry
     data: bytes  # what was captured, from the link layer on
     wire_length: int  # length on the wire; longer than data when the snap length cut the frame
+
+
+IPV4_MAPPED = bytes(10) + b"\xff\xff"  # in front of an IPv4 address it makes the GID that RoCE v2 knows it by
 
 
 class Address(NamedTuple):
@@ -109,14 +113,34 @@ class DataPacket(NamedTuple):
     dest_qpn: int
 
 
+class Neighbour(NamedTuple):
+    """An IP address is at a MAC address: so a station says (ARP, neighbour discovery), or a message from it shows."""
+
+    file: int
+    frame: int
+    time: int
+    address: Address
+    mac: bytes
+    vlan_ids: tuple[int, ...]  # of the VLAN where that holds: outer tag first, without priority tags
+
+
 class Timewait(NamedTuple):
     """The interval in which one end's QPN must not serve a new connection (absolute times, ns)."""
 
     start: int
-    minimum: int  # no implementation known ends it earlier
-    likely: int  # where Linux ends it
-    maximum: int  # every implementation known has ended it
+    minimum: int  # no implementation that fits the model ends it earlier
+    likely: int  # where the implementation ends it; Linux, as long as no other is known
+    maximum: int  # every implementation that fits the model has ended it
     assumed: bool  # True: the Local ACK Timeout was not seen, a default stands in
+    model: TimewaitModel = "auto"  # by which these were computed
+
+
+class Implementation(NamedTuple):
+    """Whose CM a CA runs, by its own messages (connections/implementation.py)."""
+
+    name: str  # "Linux", "Linux rdma_cm", "MLNX OFED", "illumos"
+    confidence: Confidence
+    sign: str  # by what it was recognised, in words
 
 
 class Sighting(NamedTuple):
@@ -139,6 +163,7 @@ class End:
     comm_id: int | None = None
     name: str = ""  # for people: IP:port where the private data tells, else GID, else LID
     timewait: Timewait | None = None
+    implementation: Implementation | None = None  # of its CA, when the connection ended; None: unknown, or no agreement
 
 
 @dataclass(slots=True)
@@ -188,6 +213,7 @@ class Connection:
     reply_conflicts: tuple[Conflict, ...] = ()  # found when its REP was first seen
     stale_by: Connection | None = None  # the later attempt that proved this one stale
     ghost_of: Connection | None = None  # the ended connection whose REQ came again, byte for byte
+    twin_of: Connection | None = None  # the same exchange as seen on the other side of a proxy that rewrites ids
     comm_id_conflict: Conflict | None = None  # an earlier connection with this REQ's Local Communication ID and CA GUID
     first_data: dict[Role, DataPacket] = field(default_factory=dict)  # by sender
     last_data: dict[Role, DataPacket] = field(default_factory=dict)
@@ -257,7 +283,8 @@ class InputInfo:
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
     cut_messages: int = 0  # CM messages among them whose MAD lost bytes
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
-    shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset was found
+    clock_given: bool = False  # that offset was given by hand, not found from packets
+    shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset is found
 
 
 @dataclass(slots=True)

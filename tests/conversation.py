@@ -8,8 +8,9 @@
 
 Times are seconds since the first day of the test world. Whatever a real CM would fill in is filled in (ids, GUIDs,
 QPNs, TransactionIDs the Linux way); any field of the layer can be given by its name, and so can what surrounds the
-fields: `tid`, `psn`, `file`, `frame`, `icrc_ok`, `cut` (captured bytes of the MAD). The bytes are built by the layers
-and read back by the readers, so `fields` is what the decoder would give.
+fields: `tid`, `psn`, `file`, `frame`, `icrc_ok`, `cut` (captured bytes of the MAD), `link_type` and `headers` (bytes in
+front of the MAD; none otherwise). The bytes are built by the layers and read back by the readers, so `fields` is what
+the decoder would give.
 """
 
 from __future__ import annotations
@@ -21,7 +22,19 @@ from dissectors.cm import CM_LAYERS
 from dissectors.fields import gid_bytes
 from dissectors.mad import CM_ATTRIBUTES, MAD
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import PEER, Address, CmMessage, Connection, DataPacket, Event, Finding, Policy, Role, Transport
+from ibcmtool.model import (
+    PEER,
+    Address,
+    CmMessage,
+    Connection,
+    DataPacket,
+    Event,
+    Finding,
+    Neighbour,
+    Policy,
+    Role,
+    Transport,
+)
 from ibcmtool.readers import read_cut, reader
 from ibcmtool.rules import Judge
 
@@ -30,7 +43,7 @@ FIRST_DAY = 1_700_000_000 * SECOND  # what time 0 of a conversation is
 ATTRIBUTES = {name: number for number, name in CM_ATTRIBUTES.items()}
 MAD_HEADER = 24
 SERVICE = 0x0000000001061C06  # RDMA TCP port 7174
-ENVELOPE = ("tid", "psn", "file", "frame", "icrc_ok", "cut")
+ENVELOPE = ("tid", "psn", "file", "frame", "icrc_ok", "cut", "link_type", "headers")
 LOCAL_QPN, REMOTE_QPN = "local_qpn", "remote_qpn"  # what `qpn=` means
 QPN_FIELD = {"REQ": LOCAL_QPN, "REP": LOCAL_QPN, "DREQ": REMOTE_QPN, "LAP": REMOTE_QPN, "SIDR_REP": "qpn"}
 
@@ -276,7 +289,10 @@ class Result(NamedTuple):
 
 
 def run(
-    said: Conversation | Iterable[CmMessage | DataPacket], policy: Policy = "relaxed", *, until: float | None = None
+    said: Conversation | Iterable[CmMessage | DataPacket | Neighbour],
+    policy: Policy = "relaxed",
+    *,
+    until: float | None = None,
 ) -> Result:
     """What tracker and judge make of it, in the order of time; the capture goes on until `until` (seconds)."""
     tracker, judge = Tracker(), Judge(policy)
@@ -290,6 +306,9 @@ def run(
 
     items = said.capture if isinstance(said, Conversation) else said
     for item in sorted(items, key=lambda item: item.time):
+        if isinstance(item, Neighbour):
+            judge.learn(item)
+            continue
         tell(tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item))
     if until is not None:
         tell(tracker.advance(_ns(until)))

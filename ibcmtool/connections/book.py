@@ -16,6 +16,11 @@ from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
 STALE_CONNECTION = 10  # REJ reasons
 TIMEOUT = 4
 
+# A proxy passes a message on within this; two captures of it may have clocks that far apart.
+TWIN_WINDOW = 100_000_000
+TWIN_CONTENT = 28  # in the MAD of a REQ or REP, behind the TransactionID and the Local Communication ID
+TWIN_TID = 0xFFFFFFFF  # the half of the TransactionID that its sender chose
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -54,8 +59,8 @@ class Book:
         self.add_holder(connection, end)
 
     def add_holder(self, connection: Connection, end: End) -> None:
-        """Enter the QPN of one end, once it and the CA GUID are known."""
-        if end.ca_guid and end.qpn:
+        """Enter the QPN of one end, once it and the CA GUID are known. Of twins the first one holds it for both."""
+        if end.ca_guid and end.qpn and connection.twin_of is None:
             holders = self._holders[(end.ca_guid, end.qpn)]
             if (connection, end.role) not in holders:
                 holders.append((connection, end.role))
@@ -159,6 +164,12 @@ class Book:
 
     # -- who else holds it? ----------------------------------------------------------------------------------------
 
+    def twin(self, connection: Connection, message: CmMessage) -> Connection | None:
+        """The connection that a new one is the twin of, by its REQ: the same attempt with other ids (see is_twin)."""
+        holders = self._holders.get((connection.active.ca_guid or 0, connection.active.qpn or 0), ())
+        requests = ((other, other.steps[0].message) for other, role in holders if role == "active")
+        return next((other for other, request in requests if is_twin(request, message)), None)
+
     def conflicts(self, connection: Connection, end: End, peer: End, time: int) -> tuple[Conflict, ...]:
         """Earlier connections that hold `end`'s QPN (same CA GUID): open, or in timewait for some side at `time`."""
         if not (end.ca_guid and end.qpn):
@@ -167,7 +178,7 @@ class Book:
         return tuple(
             conflict_with(other, role, peer)
             for other, role in holders
-            if other is not connection and _constrains(other, time)
+            if other is not connection and other is not connection.twin_of and _constrains(other, time)
         )
 
 
@@ -180,6 +191,23 @@ def conflict_with(other: Connection, owner: Role, peer: End) -> Conflict:
         else other_peer.address.matches(peer.address)
     )
     return Conflict(other, owner, same_peer, other.end(owner).state, other_peer.state)
+
+
+def is_twin(first: CmMessage, message: CmMessage) -> bool:
+    """Whether a REQ or REP is another one with an id put in its place by an SR-IOV proxy.
+
+    Such a proxy (mlx4) gives it another Local Communication ID, and may write which function sent it into the upper
+    half of the TransactionID. All else stays: the lower half, the QPN, the starting PSN, the GIDs, the private data. A
+    second attempt differs in the TransactionID at least.
+    """
+    return (
+        first.type == message.type
+        and abs(message.time - first.time) < TWIN_WINDOW
+        and (first.tid ^ message.tid) & TWIN_TID == 0
+        and first.mad[TWIN_CONTENT:] == message.mad[TWIN_CONTENT:]
+        and first.source == message.source
+        and first.destination == message.destination
+    )
 
 
 def _constrains(connection: Connection, time: int) -> bool:

@@ -6,7 +6,7 @@ capture's time does. `lapses` lists what is due next in a connection, from its s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -65,8 +65,15 @@ def lapses(connection: Connection) -> Iterator[Lapse]:
 
 
 def is_over(connection: Connection) -> bool:
-    """Whether both ends have let go: only timewait and late repetitions can still come."""
-    return connection.closed is not None and connection.active.state in OVER and connection.passive.state in OVER
+    """Whether both ends have let go: only timewait and late repetitions can still come.
+
+    When a handshake has timed out, an end that the capture does not show to have let go never got what it would answer.
+    """
+    if connection.closed is None:
+        return False
+    if connection.outcome == "timed_out":
+        return True
+    return connection.active.state in OVER and connection.passive.state in OVER
 
 
 OVER = frozenset({"IDLE", "LISTEN", "UNKNOWN", "TIMEWAIT"})
@@ -107,13 +114,22 @@ def all_sent(connection: Connection, message_type: str, sender: Role) -> bool:
     return retries is not None and len(sends(connection, message_type, sender)) >= retries + 1
 
 
+def patience(steps: Sequence[Step], usual: int) -> int:
+    """How long to wait for more after these sends: the usual time, or twice the last pause where that was longer.
+
+    The pauses of a sender may grow from one send to the next (back-off), or it may lag behind (MAD flow control).
+    """
+    pause = steps[-1].message.time - steps[-2].message.time if len(steps) > 1 else 0
+    return 2 * pause if pause > usual else usual
+
+
 def _exhausted(connection: Connection, message_type: str, sender: Role) -> int:
     """When the sender has given up: after the wait that follows its last allowed send."""
     steps = sends(connection, message_type, sender)
     if not steps:  # known by other evidence only; nothing to count from but the newest message
         return connection.steps[-1].message.time + retry_budget(connection.request, sender)
-    wait = _wait(connection, sender)
-    last = steps[-1].message.time + wait.nominal + wait.nominal // SLACK
+    nominal = _wait(connection, sender).nominal
+    last = steps[-1].message.time + patience(steps, nominal + nominal // SLACK)
     if all_sent(connection, message_type, sender):
         return last
     budget = retry_budget(connection.request, sender)
@@ -133,7 +149,7 @@ def _wait(connection: Connection, sender: Role) -> Wait:
 
 def forgettable(connection: Connection) -> int:
     """When neither timewait nor late repetitions of a connection that is over can matter any more."""
-    over = connection.steps[-1].message.time
+    over = max(connection.steps[-1].message.time, connection.closed or 0)
     for role in ROLES:
         timewait = connection.end(role).timewait
         if timewait is not None:

@@ -65,13 +65,15 @@ def note_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:
     return first
 
 
-def note_lapse(connection: Connection, lapse: Lapse) -> None:
-    """Write down what passing time decided."""
-    if lapse.kind == "REQ_EXHAUSTED":
+def note_lapse(connection: Connection, lapse: Lapse, in_sight: bool) -> None:
+    """Write down what passing time decided; not what became of it, where an answer may have come out of sight."""
+    if lapse.kind in ("REQ_EXHAUSTED", "REP_EXHAUSTED"):
         connection.closed = lapse.time
+    if not in_sight:
+        return
+    if lapse.kind == "REQ_EXHAUSTED":
         _become(connection, "timed_out")
     elif lapse.kind == "REP_EXHAUSTED":
-        connection.closed = lapse.time
         _become(connection, "half_open" if connection.active.state == "ESTABLISHED" else "timed_out")
     elif lapse.kind in ("DREQ_LAPSED", "DREQ_EXHAUSTED"):
         # The sender is gone or going; whether the other end ever heard of it the capture does not tell.

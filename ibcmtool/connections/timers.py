@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ibcmtool.model import Role, Timewait
+from ibcmtool.model import Role, Timewait, TimewaitModel
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -86,31 +86,55 @@ def retry_budget(request: Any, role: Role) -> int:
     return (1 + (DEFAULT_MAX_CM_RETRIES if retries is None else retries)) * response_wait(request, role).nominal
 
 
-def timewait(start: int, request: Any, reply: Any, role: Role) -> Timewait:
+def timewait(start: int, request: Any, reply: Any, role: Role, model: TimewaitModel = "auto") -> Timewait:
     """The timewait of one end that lets go at `start`.
 
-    Passive side of Linux: the REQ's Local ACK Timeout exactly. Active side of Linux: ack delay of the peer (REP's
-    Target ACK Delay) and twice its own packet life, which is not on the wire but at most Local ACK Timeout - 1;
-    so the minimum holds for any packet life and the likely value for equal ack delays on both sides. The maximum
-    is one step above the larger of the two, which covers every implementation known.
+    It depends on the REQ's Local ACK Timeout, on the REP's Target ACK Delay, and on whose CM it is:
+
+    * linux (since 2.6.19). Passive side: the Local ACK Timeout exactly. Active side: ack delay of the peer (Target ACK
+      Delay) and twice its own packet life, which is not on the wire but at most Local ACK Timeout - 1. So the minimum
+      holds for any packet life, and the likely value for equal ack delays on both sides.
+    * linux-2.6 (up to 2.6.18): the Local ACK Timeout exactly, on both sides.
+    * illumos: as linux, but the sum and the times are nominal, neither rounded up nor 4.6 % short.
+    * iba: ack delay of the peer and twice the packet life, nominal (the specification's own number is not known to
+      us). For the passive side this sum is what the Local ACK Timeout holds, rounded up to a power of two.
+    * auto, for an end whose implementation is not known: minimum and likely value of linux, and a maximum one step
+      above the larger of the two fields, which covers every implementation known.
     """
     minimum, likely, maximum, assumed = _durations(
-        _field(request, "primary_local_ack_timeout"), _field(reply, "target_ack_delay"), role
+        _field(request, "primary_local_ack_timeout"), _field(reply, "target_ack_delay"), role, model
     )
-    return Timewait(start, start + minimum, start + likely, start + maximum, assumed)
+    return Timewait(start, start + minimum, start + likely, start + maximum, assumed, model)
 
 
 @lru_cache(maxsize=1024)  # a handful of values serve all connections of a fabric
-def _durations(ack_timeout: int | None, ack_delay: int | None, role: Role) -> tuple[int, int, int, bool]:
+def _durations(
+    ack_timeout: int | None, ack_delay: int | None, role: Role, model: TimewaitModel
+) -> tuple[int, int, int, bool]:
     assumed = ack_timeout is None
     if ack_timeout is None:
         ack_timeout = DEFAULT_ACK_TIMEOUT
-    if role == "passive":
-        minimum = likely = linux(max(ack_timeout, 1))
+    delay = ack_delay or 0
+    lives = (max(ack_timeout - 2, 0), max(ack_timeout - 1, 0))  # packet life: likely, at most
+    if model == "linux-2.6":
+        minimum = likely = maximum = linux(ack_timeout)
+    elif model in ("illumos", "iba"):
+        if role == "active":
+            minimum = exponent(delay)
+            likely, maximum = (exponent(delay) + 2 * exponent(life) for life in lives)
+        else:
+            minimum = likely = maximum = exponent(ack_timeout)
+            if model == "iba":
+                minimum = exponent(max(ack_timeout - 1, 0))
     else:
-        minimum = linux(max(ack_delay or 0, 1))
-        likely = linux(cm_ack_timeout(ack_delay or 0, max(ack_timeout - 2, 0)))
+        if role == "passive":
+            minimum = likely = maximum = linux(ack_timeout)
+        else:
+            minimum = linux(max(delay, 1))
+            likely, maximum = (linux(cm_ack_timeout(delay, life)) for life in lives)
+        if model == "auto":
+            maximum = exponent(min(31, max(ack_timeout, delay) + 1))
     if assumed:
         minimum = 0
     likely = max(likely, minimum)
-    return minimum, likely, max(exponent(min(31, max(ack_timeout, ack_delay or 0) + 1)), likely), assumed
+    return minimum, likely, max(maximum, likely), assumed

@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
-from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with
+from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with, is_twin
+from ibcmtool.connections.implementation import TELLING, Implementations
 from ibcmtool.connections.lapses import Lapse, all_sent, forgettable, is_over, lapses, least_wait, leave_timewait
 from ibcmtool.connections.messages import ADDRESSED, continues, is_copy, is_xrc, misaddressed, table_key
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
 from ibcmtool.connections.timers import exponent, response_wait, timewait
 from ibcmtool.connections.watch import Watch
-from ibcmtool.model import PEER, CmMessage, Connection, DataPacket, Disposition, Event, Role, Sighting, State, Step
+from ibcmtool.model import (
+    PEER,
+    CmMessage,
+    Connection,
+    DataPacket,
+    Disposition,
+    Event,
+    Role,
+    Sighting,
+    State,
+    Step,
+    TimewaitModel,
+)
 
 REQUESTS = frozenset({"REQ", "SIDR_REQ"})
 ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP"})
@@ -36,18 +49,36 @@ LONGEST_EXPONENT = 31
 MOST_OVER = 8192
 
 
+Covered = Callable[[Connection, int, int], bool]
+
+
 class Tracker:
     """Replays CM messages into connections.
 
     `endpoint_names(service_id, private_data)` gives the names of both ends where a REQ's private data holds them.
-    `watched` is the set of QPNs whose data packets are worth feeding.
+    `timewait_model` says how long timewait lasts (timers.timewait); auto goes by what is recognised of each CA.
+    `watched` is the set of QPNs whose data packets are worth feeding. `most` is how many connections are remembered at
+    once (None: any number); the oldest are told as ended when there are more, and counted in `evicted`. `covered` tells
+    whether what happened to a connection between two times was recorded (None: it was).
     """
 
-    def __init__(self, endpoint_names: EndpointNames | None = None) -> None:
+    def __init__(
+        self,
+        endpoint_names: EndpointNames | None = None,
+        timewait_model: TimewaitModel = "auto",
+        *,
+        most: int | None = None,
+        covered: Covered | None = None,
+    ) -> None:
         self._endpoint_names = endpoint_names
+        self._timewait_model = timewait_model
+        self._implementations = Implementations()
         self._book = Book()
         self._watch = Watch()
-        self._live: dict[int, Connection] = {}
+        self._live: OrderedDict[int, Connection] = OrderedDict()
+        self._most = most
+        self._covered = covered
+        self.evicted = 0
         self._count = 0
         self._now = 0
         self._heap: list[tuple[int, int]] = []  # (due, connection id)
@@ -90,6 +121,8 @@ class Tracker:
                 yield Event("SIGHTING", message.time, connection, step)
                 return
         step = self._apply(connection, sender, message, earlier[0] if earlier else None)
+        if kind in TELLING:
+            self._implementations.see(connection, step)
         yield Event(kind, message.time, connection, step)
         if kind == "REJ":
             yield from self._stale(connection, step)
@@ -104,6 +137,9 @@ class Tracker:
             self._schedule(connection, message.time + wait)
         if is_over(connection):
             yield from self._make_room(connection)
+        if self._most is not None and len(self._live) > self._most:
+            self.evicted += 1
+            yield from self._end(next(iter(self._live.values())), self._now)
 
     def feed_data(self, packet: DataPacket) -> Iterator[Event]:
         """One RC or UC packet to a watched QPN."""
@@ -134,6 +170,7 @@ class Tracker:
                 if state == f"{message_type}_SENT" and all_sent(connection, message_type, role):
                     yield from self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
             leave_timewait(connection, self._now)
+            self._name_implementations(connection)
             yield Event("ENDED", self._now, connection)
         self._live.clear()
         self._heap.clear()
@@ -155,8 +192,9 @@ class Tracker:
         if known is not None:
             if known.steps[0].message.mad == message.mad:
                 connection.ghost_of = known
-            elif message.type == "REQ":
+            else:
                 connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
+        connection.twin_of = self._book.twin(connection, message)
         connection.request_conflicts = self._book.conflicts(
             connection, connection.active, connection.passive, message.time
         )
@@ -178,12 +216,27 @@ class Tracker:
             return match
         connection, sender = match
         if sender == "passive" and message.type in ("REP", "MRA"):
+            if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
+                connection = self._twin(connection, message) or connection
             self._bind(connection, message)
         elif connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
             # The REP was not captured; this message names both ids.
             connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
             self._book.add_passive(connection)
-        return match
+        return connection, sender
+
+    def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
+        """The connection for a REP that an SR-IOV proxy has sent on with another id; it has the REQ in common."""
+        first = next((step.message for step in connection.steps if step.message.type == "REP"), None)
+        if first is None or connection.request is None or not is_twin(first, message):
+            return None
+        request = connection.steps[0].message
+        twin = new_connection(self._next_id(), request, self._endpoint_names)
+        twin.twin_of = connection
+        self._live[twin.id] = twin
+        self._book.add_active(twin)
+        self._apply(twin, "active", request, None)
+        return twin
 
     def _bind(self, connection: Connection, message: CmMessage) -> None:
         """Learn the passive end from its MRA or REP. A REP after an end (a REQ taken as new) replaces what was."""
@@ -240,7 +293,10 @@ class Tracker:
         end = connection.end(role)
         end.state = state
         if state == "TIMEWAIT" and end.timewait is None:
-            end.timewait = timewait(time, connection.request, connection.reply, role)
+            model = self._timewait_model
+            if model == "auto":
+                model = self._implementations.timewait_model(end.ca_guid)
+            end.timewait = timewait(time, connection.request, connection.reply, role, model)
 
     def _stale(self, connection: Connection, step: Step) -> Iterator[Event]:
         """A REJ 10 against a QPN that the rejecting CA still holds: the earlier connection is dead at its owner."""
@@ -305,7 +361,8 @@ class Tracker:
             self._lapsed.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
             self._enter(connection, lapse.role, "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE", lapse.time)
-        note_lapse(connection, lapse)
+        in_sight = self._covered is None or self._covered(connection, connection.steps[-1].message.time, lapse.time)
+        note_lapse(connection, lapse, in_sight)
         self._watch.update(connection)
         if is_over(connection):
             self._over[connection.id] = connection
@@ -325,6 +382,7 @@ class Tracker:
 
     def _end(self, connection: Connection, time: int) -> Iterator[Event]:
         leave_timewait(connection, time)
+        self._name_implementations(connection)
         yield Event("ENDED", time, connection)
         self._book.remove(connection)
         self._watch.remove(connection)
@@ -336,6 +394,11 @@ class Tracker:
             del self._lapsed[number]
         if number in self._duties:
             del self._duties[number]
+
+    def _name_implementations(self, connection: Connection) -> None:
+        """Write down, as its final word, whose CMs these are."""
+        for end in (connection.active, connection.passive):
+            end.implementation = self._implementations.of(end.ca_guid)
 
 
 def _earlier(connection: Connection, sender: Role, message: CmMessage) -> list[Step]:

@@ -38,7 +38,8 @@ def _end_text(end: End) -> str:
         f'{{"name": {quoted(words.end_name(end))}, {_port_text(end.ca_guid, end.address)}, '
         f'"qpn": {"null" if end.qpn is None else _QPN % end.qpn}, '
         f'"comm_id": {"null" if end.comm_id is None else _COMM_ID % end.comm_id}, "state": "{end.state}", '
-        f'"timewait_until": {_time(None if end.timewait is None else end.timewait.likely)}}}'
+        f'"timewait_until": {_time(None if end.timewait is None else end.timewait.likely)}, '
+        f'"implementation": {"null" if end.implementation is None else quoted(end.implementation.name)}}}'
     )
 
 

@@ -1,4 +1,4 @@
-"""The table of connections: one row each, columns by the width at hand.
+"""The table of connections: one row each, or for a group of attempts; columns by the width at hand.
 
 What matters stays at any width: id, both ends, service, outcome, findings. Narrow terminals lose, in this order, the
 opening time, the set-up time and the duration; then the ends go on two lines; then the history goes, and services are
@@ -8,15 +8,17 @@ shortened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 
 from ibcmtool import services, words
-from ibcmtool.model import SEVERITIES, Connection, Finding
-from ibcmtool.reports import columns, rejects, style
+from ibcmtool.model import SEVERITIES, Connection, Finding, Outcome
+from ibcmtool.reports import attempts, columns, rejects, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
+from ibcmtool.views.attempts import Attempts
 
 _ALL = ("id", "ends", "service", "outcome", "history", "opened", "set-up", "duration", "findings")
 _STACKED = ("id", "stacked ends", *_ALL[2:])
@@ -39,6 +41,24 @@ _ON_TWO_LINES = (
 _CHOICES_FOR_FEW = (*_INLINE, *_ON_TWO_LINES[:3], *_INLINE_SHORT, *_ON_TWO_LINES[3:])
 _CHOICES_FOR_MANY = (*_INLINE, *_INLINE_SHORT, *_ON_TWO_LINES)
 FEW = 10
+MOST_IDS = 10  # letters that the ids of a group may take
+
+
+class Row(NamedTuple):
+    """What the table shows of a connection, or of a group of attempts."""
+
+    ids: str
+    active: str
+    passive: str
+    service: str
+    outcome: Outcome
+    reason: int | None
+    history: str
+    opened: int
+    established: int | None
+    closed: int | None
+    codes: dict[str, str]  # with the style of its severity
+    note: str = ""  # a sentence under the row
 
 
 def findings_by_connection(findings: Sequence[Finding]) -> dict[int, list[Finding]]:
@@ -53,36 +73,82 @@ def findings_by_connection(findings: Sequence[Finding]) -> dict[int, list[Findin
     return found
 
 
-def lines(
-    page: Page,
-    connections: Sequence[Connection],
-    found: Mapping[int, Sequence[Finding]],
-    *,
-    clock: Clock,
-    several_files: bool,
-) -> Iterator[Text]:
+def connection_row(conn: Connection, found: Mapping[int, Sequence[Finding]], clock: Clock, several_files: bool) -> Row:
+    """A connection by itself."""
+    rejected = conn.outcome == "rejected"
+    note = rejects.sentence(conn, several_files) if rejected else ""
+    retry = attempts.retry_of(conn)
+    if note and retry is not None and retry.time is not None:
+        note += f"; {attempts.retry_words(retry, clock, conn.opened)}"
+    return Row(
+        str(conn.id),
+        words.end_name(conn.active),
+        words.end_name(conn.passive),
+        services.connection_service(conn),
+        conn.outcome,
+        rejects.reason(conn) if rejected else None,
+        conn.history,
+        conn.opened,
+        None if conn.outcome == "partial" else conn.established,
+        conn.closed,
+        _codes(found.get(conn.id, ())),
+        note,
+    )
+
+
+def attempts_row(group: Attempts, found: Mapping[int, Sequence[Finding]], clock: Clock) -> Row:
+    """A group of attempts; its duration is that of them all."""
+    clients, refusal = len(group.clients), group.ending.refusal
+    active = group.active_name or words.address(next(iter(group.clients)))
+    return Row(
+        _ids(group),
+        words.count(clients, "client") if clients > 1 else active,
+        group.passive_name or words.address(group.key.passive),
+        group.key.service,
+        group.ending.outcome,
+        None if refusal is None or refusal.sidr else refusal.reason,
+        group.history,
+        group.opened,
+        None,
+        group.over,
+        _codes([finding for number in group.ids for finding in found.get(number, ())]),
+        attempts.sentence(group, clock),
+    )
+
+
+def _ids(group: Attempts) -> str:
+    text = words.numbers(group.ids)
+    last = group.ids[-1] if len(group.ids) == group.count else ""
+    return text if len(text) <= MOST_IDS and last else f"{group.ids[0]}..{last}"
+
+
+def _codes(findings: Sequence[Finding]) -> dict[str, str]:
+    codes: dict[str, str] = {}
+    for finding in sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)):
+        codes.setdefault(finding.code, style.SEVERITY[finding.severity])
+    return codes
+
+
+def lines(page: Page, rows: Sequence[Row], clock: Clock) -> Iterator[Text]:
     """The table; under a row that was rejected, why."""
-    if not connections:
+    if not rows:
         return
-    table = _chosen(page, connections, found, clock)
     row_end = 0
-    for row, line in columns.draw(page, table):
+    for row, line in columns.draw(page, _chosen(page, rows, clock)):
         if row > row_end:
-            yield from _notes(page, connections[row_end], several_files)
+            yield from _note(page, rows[row_end])
         row_end = max(row, row_end)
         yield line
-    yield from _notes(page, connections[row_end], several_files)
+    yield from _note(page, rows[row_end])
 
 
-def _chosen(
-    page: Page, connections: Sequence[Connection], found: Mapping[int, Sequence[Finding]], clock: Clock
-) -> list[Column]:
+def _chosen(page: Page, rows: Sequence[Row], clock: Clock) -> list[Column]:
     made: dict[str, Column] = {}
     tables: list[list[Column]] = []
-    for names in _CHOICES_FOR_FEW if len(connections) <= FEW else _CHOICES_FOR_MANY:
+    for names in _CHOICES_FOR_FEW if len(rows) <= FEW else _CHOICES_FOR_MANY:
         for name in names:
             if name not in made:
-                made[name] = _COLUMNS[name](page, connections, found, clock)
+                made[name] = _COLUMNS[name](page, rows, clock)
         table = [made[name] for name in names]
         if columns.fits(table, page.width):
             return table
@@ -91,84 +157,70 @@ def _chosen(
     return next((table for table in tables if columns.fits(table, page.width, cut=True)), tables[-1])
 
 
-def _notes(page: Page, conn: Connection, several_files: bool) -> Iterator[Text]:
-    if conn.outcome == "rejected" and (sentence := rejects.sentence(conn, several_files)):
-        head = Text(f"     {page.glyphs.corner} ", style.QUIET)
-        yield from page.hanging(head, page.text(sentence, "red"))
+def _note(page: Page, row: Row) -> Iterator[Text]:
+    if row.note:
+        yield from page.hanging(Text(f"     {page.glyphs.corner} ", style.QUIET), page.text(row.note, "red"))
 
 
-def _ids(page: Page, connections: Sequence[Connection], *_: object) -> Column:
-    return Column("id", "right", cells=[[Text(str(conn.id), "bold")] for conn in connections])
+def _id_column(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+    return Column("id", "right", cells=[[Text(row.ids, "bold")] for row in rows])
 
 
-def _ends(page: Page, connections: Sequence[Connection], *_: object) -> Column:
+def _ends(page: Page, rows: Sequence[Row], _: Clock) -> Column:
     arrow = f" {page.glyphs.arrow} "
-    cells = [[page.text(words.end_name(c.active) + arrow + words.end_name(c.passive))] for c in connections]
-    return Column(f"active{arrow}passive", cells=cells)
+    return Column(f"active{arrow}passive", cells=[[page.text(row.active + arrow + row.passive)] for row in rows])
 
 
-def _stacked_ends(page: Page, connections: Sequence[Connection], *_: object) -> Column:
+def _stacked_ends(page: Page, rows: Sequence[Row], _: Clock) -> Column:
     arrow = page.glyphs.arrow
-    cells = [
-        [page.text(words.end_name(conn.active)), page.text(f"{arrow} {words.end_name(conn.passive)}")]
-        for conn in connections
-    ]
+    cells = [[page.text(row.active), page.text(f"{arrow} {row.passive}")] for row in rows]
     return Column(f"active {arrow} passive", cells=cells, least=20)
 
 
-def _services(page: Page, connections: Sequence[Connection], *_: object) -> Column:
-    return Column("service", cells=[[page.text(services.connection_service(conn))] for conn in connections], least=16)
+def _services(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+    return Column("service", cells=[[page.text(row.service)] for row in rows], least=16)
 
 
-def _outcomes(page: Page, connections: Sequence[Connection], *_: object) -> Column:
+def _outcomes(page: Page, rows: Sequence[Row], _: Clock) -> Column:
     cells = []
-    for conn in connections:
-        code = rejects.reason(conn) if conn.outcome == "rejected" else None
-        text = words.OUTCOMES[conn.outcome] + (f" {code}" if code is not None else "")
-        cells.append([Text(text, style.OUTCOME[conn.outcome])])
+    for row in rows:
+        text = words.OUTCOMES[row.outcome] + (f" {row.reason}" if row.reason is not None else "")
+        cells.append([Text(text, style.OUTCOME[row.outcome])])
     return Column("outcome", cells=cells)
 
 
-def _histories(page: Page, connections: Sequence[Connection], *_: object) -> Column:
-    return Column("history", cells=[[page.text(conn.history)] for conn in connections], least=13, enough=13)
+def _histories(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+    return Column("history", cells=[[page.text(row.history)] for row in rows], least=13, enough=13)
 
 
-def _opened(page: Page, connections: Sequence[Connection], _found: object, clock: Clock) -> Column:
-    days = {clock.date(connections[0].opened), clock.date(connections[-1].opened)}
+def _opened(page: Page, rows: Sequence[Row], clock: Clock) -> Column:
+    days = {clock.date(rows[0].opened), clock.date(rows[-1].opened)}
     cells = []
-    for conn in connections:
-        day = clock.date(conn.opened) + " " if len(days) > 1 else ""
-        cells.append([Text(day + clock.time(conn.opened, 3), style.QUIET)])
+    for row in rows:
+        day = clock.date(row.opened) + " " if len(days) > 1 else ""
+        cells.append([Text(day + clock.time(row.opened, 3), style.QUIET)])
     return Column("opened", cells=cells)
 
 
-def _set_up(page: Page, connections: Sequence[Connection], *_: object) -> Column:
-    cells = [[_span(conn.opened, None if conn.outcome == "partial" else conn.established)] for conn in connections]
-    return Column("set-up", "right", cells=cells)
+def _set_up(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+    return Column("set-up", "right", cells=[[_span(row.opened, row.established)] for row in rows])
 
 
-def _durations(page: Page, connections: Sequence[Connection], *_: object) -> Column:
-    return Column("duration", "right", cells=[[_span(conn.opened, conn.closed)] for conn in connections])
+def _durations(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+    return Column("duration", "right", cells=[[_span(row.opened, row.closed)] for row in rows])
 
 
 def _span(start: int, end: int | None) -> Text:
     return Text("-", style.QUIET) if end is None else Text(words.duration(end - start))
 
 
-def _findings(
-    page: Page, connections: Sequence[Connection], found: Mapping[int, Sequence[Finding]], _clock: Clock
-) -> Column:
-    cells = []
-    for conn in connections:
-        codes: dict[str, str] = {}
-        for finding in found.get(conn.id, ()):
-            codes.setdefault(finding.code, style.SEVERITY[finding.severity])
-        cells.append([Text(" ").join(Text(code, name) for code, name in codes.items())])
+def _findings(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+    cells = [[Text(" ").join(Text(code, name) for code, name in row.codes.items())] for row in rows]
     return Column("findings", cells=cells, least=11)
 
 
-_COLUMNS: dict[str, Callable[[Page, Sequence[Connection], Mapping[int, Sequence[Finding]], Clock], Column]] = {
-    "id": _ids,
+_COLUMNS: dict[str, Callable[[Page, Sequence[Row], Clock], Column]] = {
+    "id": _id_column,
     "ends": _ends,
     "stacked ends": _stacked_ends,
     "service": _services,

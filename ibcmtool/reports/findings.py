@@ -13,9 +13,11 @@ from ibcmtool.model import Finding, Policy, Totals
 from ibcmtool.reports import style, values
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
+from ibcmtool.views.attempts import Attempts
 
 INFO_SHOWN = 3  # more info findings of one code are folded into one line
 SUMMARY_SHOWN = 3  # in a summarised report, of every code
+MOST_LISTED = 12  # numbers in a list on a terminal
 _LABEL_WIDTH = 10
 _ABSOLUTE = 10**17  # ns; no duration is this long (3 years), every time since 1973 is later
 
@@ -28,34 +30,76 @@ def lines(
     policy: Policy,
     clock: Clock,
     several_files: bool,
+    groups: Mapping[int, Attempts] | None = None,
     summarised: bool = False,
     everything: bool = False,
 ) -> Iterator[Text]:
-    """All findings; of a code that comes often only the first few, the others in one line."""
+    """All findings; of a code that comes often only the first few, the others in one line.
+
+    What was found in several attempts of a group (`groups`, by connection) is told once.
+    """
+    told, alike = _by_group(findings, groups or {})
     shown: Counter[str] = Counter()
     folded: dict[str, list[Finding]] = {}
     explained: set[str] = set()
-    for finding in findings:
+    for finding in told:
         limit = SUMMARY_SHOWN if summarised else INFO_SHOWN if finding.severity == "info" else None
+        others = alike.get(id(finding), ())
         if not everything and limit is not None and shown[finding.code] >= limit:
-            folded.setdefault(finding.code, []).append(finding)
+            folded.setdefault(finding.code, []).extend((finding, *others))
             continue
         shown[finding.code] += 1
         # The same advice for the tenth time is noise.
         advice = finding.code + finding.advice not in explained
         explained.add(finding.code + finding.advice)
-        yield from _block(page, finding, policy, clock, several_files, advice=advice)
+        yield from _block(page, finding, policy, clock, several_files, advice=advice, alike=others)
         yield Text()
-    for code, others in folded.items():
-        # Of a code that comes very often not all are kept.
-        number = sum(count for (one, _, _), count in totals.findings.items() if one == code) - shown[code]
-        yield from _folded(page, code, others, number)
-    if folded:
+    left_out = _left_out(findings, totals)
+    for code in dict.fromkeys([*folded, *left_out]):
+        others = folded.get(code, [])
+        sample = others[0] if others else next(finding for finding in findings if finding.code == code)
+        yield from _folded(page, sample, others, len(others) + left_out[code])
+    if folded or left_out:
         yield Text()
+
+
+def _by_group(
+    findings: Sequence[Finding], groups: Mapping[int, Attempts]
+) -> tuple[list[Finding], dict[int, list[Finding]]]:
+    """The findings to be told, and by their id() those that say the same of another attempt of the same group."""
+    told: list[Finding] = []
+    alike: dict[int, list[Finding]] = {}
+    first: dict[tuple[str, str, int], Finding] = {}
+    for finding in findings:
+        group = groups.get(finding.connection or 0)
+        if group is not None:
+            other = first.setdefault((finding.code, finding.severity, id(group)), finding)
+            if other is not finding:
+                alike.setdefault(id(other), []).append(finding)
+                continue
+        told.append(finding)
+    return told, alike
+
+
+def _left_out(findings: Sequence[Finding], totals: Totals) -> Counter[str]:
+    """By code: how many findings were counted but not kept."""
+    kept = Counter(finding.code for finding in findings)
+    left_out: Counter[str] = Counter()
+    for (code, _, _), number in totals.findings.items():
+        left_out[code] += number
+    left_out.subtract(kept)
+    return +left_out
 
 
 def _block(
-    page: Page, finding: Finding, policy: Policy, clock: Clock, several_files: bool, *, advice: bool
+    page: Page,
+    finding: Finding,
+    policy: Policy,
+    clock: Clock,
+    several_files: bool,
+    *,
+    advice: bool,
+    alike: Sequence[Finding] = (),
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
@@ -72,9 +116,35 @@ def _block(
     yield from _side_by_side(page, title, where)
     yield from page.hanging(Text("  "), page.text(finding.message))
     yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, clock)))
-    for label, text in (("advice", finding.advice if advice else ""), ("policy", _policy_note(finding, policy))):
+    also = _alike(alike, several_files, page.width is not None)
+    for label, text in (
+        ("also", also),
+        ("advice", finding.advice if advice else ""),
+        ("policy", _policy_note(finding, policy)),
+    ):
         if text:
             yield from page.hanging(_label(label), page.text(text))
+
+
+def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str:
+    """ "4 more attempts alike: connections 4-7, frames 9-16"; many frames are left out."""
+    if not findings:
+        return ""
+    parts = [
+        _numbered("connection", [finding.connection for finding in findings if finding.connection is not None], short)
+    ]
+    frames = [frame for finding in findings for frame in finding.frames]
+    if len(frames) <= MOST_LISTED:
+        parts.append(words.frames(frames, several_files))
+    return f"{words.count(len(findings), 'more attempt')} alike: {', '.join(filter(None, parts))}"
+
+
+def _numbered(noun: str, numbers: Sequence[int], short: bool) -> str:
+    """ "connections 4-7, 9"."""
+    listed = words.numbers(numbers).split(", ")
+    if short and len(listed) > MOST_LISTED:
+        listed = [*listed[:MOST_LISTED], "..."]
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(listed)}"
 
 
 def _label(text: str) -> Text:
@@ -153,16 +223,11 @@ def _words(key: str) -> str:
     return spaced.strip()
 
 
-def _folded(page: Page, code: str, others: Sequence[Finding], number: int) -> Iterator[Text]:
+def _folded(page: Page, sample: Finding, others: Sequence[Finding], number: int) -> Iterator[Text]:
     connections = sorted({finding.connection for finding in others if finding.connection is not None})
-    where = ""
-    if connections:
-        listed = words.numbers(connections).split(", ")
-        if page.width is not None and len(listed) > 12:
-            listed = [*listed[:12], "..."]
-        where = f", connection{'s' if len(connections) > 1 else ''} {', '.join(listed)}"
-    severity = others[0].severity
+    where = f", {_numbered('connection', connections, page.width is not None)}" if connections else ""
+    severity = sample.severity
     head = Text.assemble(
-        Text(f" {severity} ", style.SEVERITY_BADGE[severity]), " ", Text(code, style.SEVERITY[severity]), " "
+        Text(f" {severity} ", style.SEVERITY_BADGE[severity]), " ", Text(sample.code, style.SEVERITY[severity]), " "
     )
-    yield from page.hanging(head, page.text(f"{number:,} more of {others[0].name}{where}"), indent=2)
+    yield from page.hanging(head, page.text(f"{number:,} more of {sample.name}{where}"), indent=2)

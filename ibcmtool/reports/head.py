@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ibcmtool import words
+from ibcmtool.coverage import holes
 from ibcmtool.model import InputInfo
 from ibcmtool.reports import style
 from ibcmtool.reports.clock import Clock
@@ -15,7 +16,7 @@ from ibcmtool.sources.link_types import NAMES
 
 
 def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
-    """Path, format, frames, CM messages and time span of each input; what was cut or damaged below it."""
+    """Path, format, frames, CM messages and time span of each input; what was cut or damaged below it, and holes."""
     for at, info in enumerate(inputs):
         mark = Text(f"[{at + 1}] " if len(inputs) > 1 else "", style.QUIET)
         head = Text.assemble(mark, page.text(info.path, style.HEAD), "  ")
@@ -26,6 +27,9 @@ def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
         yield from page.hanging(head, facts, indent=4)
         for trouble in _troubles(info):
             yield from page.hanging(Text(f"    {page.glyphs.bad} ", style.DOUBT), page.text(trouble, style.DOUBT))
+    for begin, end in holes(inputs):
+        text = f"no frame in any input for {words.duration(end - begin)} from {clock.full(begin, 0)} on"
+        yield from page.hanging(Text(f"{page.glyphs.bad} ", style.DOUBT), page.text(text, style.DOUBT))
 
 
 def _facts(info: InputInfo, clock: Clock) -> Iterator[str]:
@@ -36,6 +40,11 @@ def _facts(info: InputInfo, clock: Clock) -> Iterator[str]:
     yield words.count(info.cm_messages, "CM message")
     if info.first_time is not None and info.last_time is not None:
         yield f"{clock.full(info.first_time, 0)} + {words.duration(info.last_time - info.first_time)}"
+    if info.clock_given:
+        way = "ahead" if info.clock_offset >= 0 else "behind"
+        yield f"clock {words.exact(abs(info.clock_offset))} {way}, as given"
+    if info.shared_packets:
+        yield f"{words.count(info.shared_packets, 'packet')} also in an input before"
 
 
 def _troubles(info: InputInfo) -> Iterator[str]:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from ibcmtool import __version__, words
 from ibcmtool.model import Analysis, Connection, Finding, InputInfo, Policy, rank
-from ibcmtool.reports import values
+from ibcmtool.reports import attempts, values
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters, frames_of, tids_of
 from ibcmtool.reports.pieces import in_pieces
+from ibcmtool.views.attempts import Attempts, Grouping
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,6 +47,7 @@ class Document:
         self._outcomes: Counter[str] = Counter()
         self._findings: list[Finding] = []
         self._inputs: list[InputInfo] = []
+        self._grouping = Grouping()
 
     def add(self, record: InputInfo | Connection | Finding) -> None:
         """One record of analysis.stream."""
@@ -55,6 +57,7 @@ class Document:
             self._inputs.append(record)
         else:
             self._outcomes[record.outcome] += 1
+            self._grouping.add(record)
             self._filters.register(record)
             # Whether its filter needs frame numbers shows only when all connections are known.
             head, tail = connection_text(record, _FILTER_HERE).split(_FILTER_HERE)
@@ -77,7 +80,9 @@ class Document:
                 write(f"{json.dumps(key)}: {json.dumps(value)},\n")
             _list(write, "connections", map(self._connection, sorted(self._rows)))
             _list(write, "findings", (json.dumps(finding_object(finding)) for finding in findings))
-            write(f'"summary": {json.dumps(summary_object(self._outcomes, findings))}\n}}\n')
+            codes = Counter(finding.code for finding in findings)
+            summary = summary_object(self._outcomes, codes, self._grouping.groups())
+            write(f'"summary": {json.dumps(summary)}\n}}\n')
 
     def __enter__(self) -> Self:
         return self
@@ -154,13 +159,16 @@ def finding_object(finding: Finding) -> Object:
     }
 
 
-def summary_object(outcomes: Counter[str], findings: Sequence[Finding]) -> Object:
-    """Counts; outcomes and codes that do not occur are left out."""
-    return {
+def summary_object(outcomes: Counter[str], codes: Counter[str], groups: Sequence[Attempts]) -> Object:
+    """Counts, and the attempts that failed alike; what does not occur is left out."""
+    summary: Object = {
         "connections": outcomes.total(),
         "by_outcome": dict(sorted(outcomes.items())),
-        "by_code": dict(sorted(Counter(finding.code for finding in findings).items())),
+        "by_code": dict(sorted(codes.items())),
     }
+    if groups:
+        summary["attempts"] = attempts.json_objects(groups)
+    return summary
 
 
 def _time(ns: int | None) -> str | None:

@@ -17,7 +17,8 @@ def render(analysis: Analysis, console: Console, *, clock: Clock) -> None:
     """Write the ladder of every connection of the analysis, in their order."""
     page = Page(console)
     found = connections_table.findings_by_connection(analysis.findings)
-    capture_end = max((info.last_time for info in analysis.inputs if info.last_time is not None), default=None)
+    ends = (info.last_time - info.clock_offset for info in analysis.inputs if info.last_time is not None)
+    capture_end = max(ends, default=None)
     filters = DisplayFilters(analysis.connections)
     several = len(analysis.inputs) > 1
     for at, conn in enumerate(analysis.connections):

@@ -12,6 +12,7 @@ from ibcmtool.model import Connection, Finding, Role, State, Step
 
 Kind = Literal["message", "data", "timewait begins", "timewait over", "findings", "capture ends"]
 
+LOST = "C05"
 _RETRIED = ("REQ", "REP", "DREQ")  # the messages that Max CM Retries limits
 _EVENTS = frozenset({"message", "data", "findings"})
 _ROLES: tuple[Role, ...] = ("active", "passive")
@@ -31,12 +32,18 @@ class Entry:
     states: tuple[State | None, State | None] = (None, None)  # of both ends, where they changed
     roles: tuple[Role, ...] = ()  # whose timewait or data it is
     frame: tuple[int, int] | None = None  # (file, frame)
+    lost: bool = False  # a message that one input saw, and another one on its way never did (C05)
     findings: list[Finding] = field(default_factory=list)
 
 
 def entries(conn: Connection, findings: Sequence[Finding], capture_end: int | None) -> list[Entry]:
     """The entries of one connection; a finding goes to the last of its frames in this ladder, else to its time."""
     messages = list(_messages(conn))
+    lost = {
+        frame for finding in findings if finding.code == LOST and finding.evidence["lost"] for frame in finding.frames
+    }
+    for entry in messages:
+        entry.lost = entry.frame in lost
     loose = _attach(findings, messages)
     others = [*_data(conn), *_timewait(conn), *loose]
     made = sorted([*messages, *others], key=lambda entry: entry.time)

@@ -58,6 +58,8 @@ def _end(conn: Connection, role: Role) -> Iterator[str]:
         yield f"{'request' if conn.sidr else 'comm'} id {words.comm_id(end.comm_id)}"
     if end.ca_guid is not None:
         yield f"CA {words.guid(end.ca_guid)}"
+    if end.implementation is not None:
+        yield end.implementation.name
 
 
 def _times(conn: Connection, clock: Clock) -> Iterator[str]:

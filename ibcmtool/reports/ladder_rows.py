@@ -187,7 +187,8 @@ class Rows:
             label.append(f" {inline}", "not bold")
             details = []
         ignored = step.disposition == "ignored"
-        arrow = self._arrow(step.sender, label, self._glyphs.lost_line if ignored else self._glyphs.line)
+        vain = ignored or entry.lost
+        arrow = self._arrow(step.sender, label, self._glyphs.lost_line if vain else self._glyphs.line)
         if ignored:
             arrow.inner.stylize(style.QUIET)
         lines = self._page.filled(details, self._room - 4)

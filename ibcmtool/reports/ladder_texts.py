@@ -40,6 +40,8 @@ def details(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
         made.append("duplicate")
     if step.sender == "unknown":
         made.append(f"{words.address(message.source)} to {words.address(message.destination)}")
+    if entry.lost:
+        made.append("lost on the way")
     if step.sightings:
         seen = ", ".join(frame_name((one.file, one.frame), several_files) for one in step.sightings)
         made.append(f"captured again as {seen}")
@@ -58,8 +60,10 @@ def event(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
 def _timewait(conn: Connection, entry: Entry) -> Iterator[str]:
     interval = conn.end(entry.roles[0]).timewait
     assert interval is not None
-    yield f"timewait over (Linux, {words.duration(interval.likely - interval.start)})"
-    yield f"elsewhere {words.duration(interval.maximum - interval.start)} at most"
+    yield f"timewait over ({words.TIMEWAIT_MODELS[interval.model]}, {words.duration(interval.likely - interval.start)})"
+    if interval.maximum > interval.likely:
+        where = "elsewhere " if interval.model == "auto" else ""
+        yield f"{where}{words.duration(interval.maximum - interval.start)} at most"
     if interval.assumed:
         yield "its length is assumed"
 

@@ -6,6 +6,9 @@ from ibcmtool import words
 from ibcmtool.model import Connection
 from ibcmtool.reports import telling
 
+STALE = "the receiver still holds a connection with this QPN"
+NO_REASON = "the application refused and gave no reason"
+
 
 def reason(conn: Connection) -> int | None:
     """The reason code of the REJ that ended the connection; None without one, or where the capture cut it off."""
@@ -45,6 +48,6 @@ def _meaning(conn: Connection, code: int) -> str:
         return f"nobody listens for {services.connection_service(conn)}"
     return {
         4: "its sender gave up waiting",
-        10: "the receiver still holds a connection with this QPN",
-        28: "the application refused and gave no reason",
+        10: STALE,
+        28: NO_REASON,
     }.get(code, "")

@@ -24,8 +24,11 @@ _ADJECTIVE: dict[Outcome, str] = {
 _PASSIVE: frozenset[Outcome] = frozenset({"stale", "rejected", "half_open"})
 
 
-def lines(page: Page, analysis: Analysis, totals: Totals) -> Iterator[Text]:
-    """One sentence: how many connections ended how, and what was found."""
+def lines(page: Page, analysis: Analysis, totals: Totals, *, depends: bool | None = None) -> Iterator[Text]:
+    """One sentence: how many connections ended how, and what was found.
+
+    `depends`: whether a finding depends on the policy; None: ask the analysis's findings.
+    """
     if not totals.connections:
         yield from _nothing(page, analysis)
         return
@@ -37,7 +40,10 @@ def lines(page: Page, analysis: Analysis, totals: Totals) -> Iterator[Text]:
     mark, name = (page.glyphs.bad, style.BAD) if troubled else (page.glyphs.good, style.GOOD)
     if troubled and not severities["error"]:
         name = style.DOUBT
-    sentence = f"{_outcomes(outcomes)}{_findings(severities, analysis, totals)}"
+    if depends is None:
+        depends = any(finding.policy != "both" for finding in analysis.findings)
+    reading = f" under the {analysis.policy} policy" if depends else ""
+    sentence = f"{_outcomes(outcomes)}{_findings(severities, reading, totals)}"
     yield from page.hanging(Text(f"{mark} ", name), page.text(sentence, style.HEAD))
 
 
@@ -62,7 +68,7 @@ def _adjective(outcome: Outcome) -> str:
     return _ADJECTIVE.get(outcome, outcome)
 
 
-def _findings(severities: Counter[Severity], analysis: Analysis, totals: Totals) -> str:
+def _findings(severities: Counter[Severity], reading: str, totals: Totals) -> str:
     if not severities:
         return ", nothing to report" if not any(totals.outcomes[outcome] for outcome in words.FAILURES) else ""
     parts = [
@@ -72,8 +78,6 @@ def _findings(severities: Counter[Severity], analysis: Analysis, totals: Totals)
     ]
     codes = sorted({code for code, severity, _ in totals.findings if severity != "info"})
     named = f" ({', '.join(codes)})" if 0 < len(codes) <= 6 else ""
-    depends = any(finding.policy != "both" for finding in analysis.findings)
-    reading = f" under the {analysis.policy} policy" if depends else ""
     return f"; {words.listed(parts)}{reading}{named}"
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from ibcmtool.model import Event, Finding, Policy
+from ibcmtool.model import Event, Finding, Neighbour, Policy
 from ibcmtool.rules import (
     alternate,
     budgets,
     completeness,
     cross,
+    drep,
     envelope_fields,
     half_open,
     handshake,
@@ -24,16 +25,25 @@ from ibcmtool.rules import (
     handshake_fields,
     handshake_late,
     handshake_rejects,
+    handshake_repeats,
     implementations,
+    integrity,
+    loss,
+    mra,
     neighbours,
     path_fields,
     peer_to_peer,
     qp_fields,
     quality,
+    reject_message,
     response_times,
     retries,
+    service_fields,
     sidr,
+    slow_answers,
     stale,
+    stale_refusals,
+    starting_psns,
     timewait,
 )
 from ibcmtool.rules.catalogue import CATALOGUE, Rule, StepTest, Verdict
@@ -44,27 +54,37 @@ __all__ = ["CATALOGUE", "Judge", "Rule"]
 # Importing a family enters its rules into the catalogue, in this order.
 FAMILIES = (
     stale,
+    stale_refusals,
     half_open,
     timewait,
     handshake,
     handshake_fields,
     handshake_rejects,
+    reject_message,
     handshake_late,
+    handshake_repeats,
     handshake_end,
     peer_to_peer,
     retries,
     response_times,
+    mra,
+    drep,
     budgets,
+    slow_answers,
     qp_fields,
+    starting_psns,
     path_fields,
     envelope_fields,
+    service_fields,
     alternate,
     sidr,
     cross,
     completeness,
     implementations,
     neighbours,
+    integrity,
     quality,
+    loss,
 )
 
 
@@ -108,7 +128,7 @@ class Judge:
                 view.longest = time - connection.opened
         elif first_word:
             view.start = view.start or time
-            view.heard.add(step.message.source)
+            view.hear(step.message)
         found: list[tuple[int, Finding]] | None = None
         for when, rules in questions:
             if when is None or step is None or when(connection, step):
@@ -121,6 +141,10 @@ class Judge:
             return ()
         found.sort(key=itemgetter(0))
         return [told for _, told in found]
+
+    def learn(self, told: Neighbour) -> None:
+        """What the capture tells beside CM messages: who has an IP address."""
+        self.view.learn(told)
 
     def _agenda(self, kind: str, history: str) -> Agenda:
         """Find out what such an event calls for, and remember it."""

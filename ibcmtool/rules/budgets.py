@@ -1,1 +1,201 @@
-"""R: what the timers in a REQ add up to, and how near to them the answers came."""
+"""R: what a REQ allows in time (IBA 12.7.27, CM Response Timeouts), and where that is not known.
+
+These are hints about settings, told once for each setting, not for every connection that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ibcmtool.connections.timers import (
+    DEFAULT_ACK_TIMEOUT,
+    DEFAULT_MAX_CM_RETRIES,
+    DEFAULT_RESPONSE_TIMEOUT,
+    MILLISECOND,
+    SECOND,
+    exponent,
+    linux,
+    max_cm_retries,
+    response_wait,
+)
+from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.history import of_type, sends
+from ibcmtool.rules.occasions import again, entangled, first
+from ibcmtool.rules.once import news
+from ibcmtool.rules.view import View
+from ibcmtool.words import count, duration, listed
+
+LONGEST_BUDGET = 120 * SECOND
+SHORTEST_BUDGET = 10 * MILLISECOND
+UNUSUAL_RATIO = 4  # steps of the 5-bit scale: a factor of 16
+REPEATED = 2  # sends of a DREQ that show its timer
+
+# By Max CM Retries: the response timeouts that make no extreme budget, whatever the path adds.
+_MODEST = {
+    retries: frozenset(
+        timeout
+        for timeout in range(32)
+        if exponent(timeout) * (retries + 1) >= SHORTEST_BUDGET and linux(timeout) * (retries + 1) <= LONGEST_BUDGET
+    )
+    for retries in range(16)
+}
+_FIRST: dict[Role, str] = {"active": "REQ or DREQ", "passive": "REP or DREQ"}
+
+
+def _req_or_again(history: str) -> bool:
+    return history[-1:] == "Q" or again(history)
+
+
+def _extreme(connection: Connection, step: Step) -> bool:
+    request = connection.request
+    modest = None if request is None else _MODEST.get(request.max_cm_retries)
+    if modest is None:
+        return False
+    return request.remote_cm_response_timeout not in modest or request.local_cm_response_timeout not in modest
+
+
+@rule(
+    "R09",
+    "retry-budget-extreme",
+    "The time until a sender gives up is extremely long or short",
+    severity="info",
+    on=("REQ", "REP", "DREQ"),
+    history=_req_or_again,
+    when=_extreme,
+    clause="IBA 12.7.27 (Max CM Retries), 12.7 (Remote and Local CM Response Timeout)",
+    explanation=(
+        "The sender of a REQ, REP or DREQ gives up after Max CM Retries + 1 sends, each with its response timeout. More"
+        " than 120 s is told when a message is in fact repeated: whoever waits for the connection waits that long."
+        " MLNX OFED asks for 16 times 17 s, upstream Linux for 16 times 4.3 s. Less than 10 ms is told at once: one"
+        " lost packet or a busy CM ends the attempt. Told once for each setting."
+    ),
+    false_positives=(
+        "None: it states what the REQ says. A long budget is counted without, a short one with the time of the path."
+    ),
+    advice="Choose the response timeout in the consumer, or be patient for that long before calling it hung.",
+)
+def retry_budget_extreme(event: Event, view: View) -> Iterable[Verdict]:
+    request, step = event.connection.request, event.step
+    retries = max_cm_retries(request)
+    if step is None or retries is None or step.sender == "unknown":
+        return ()
+    allowed = retries + 1
+    if step.retransmission_of is not None:
+        wait, kind = response_wait(request, step.sender), step.message.type
+        budget = allowed * wait.minimum
+        if wait.assumed or budget <= LONGEST_BUDGET or not news(view, "R09", (kind, wait.minimum, retries)):
+            return ()
+        sentence = (
+            f"Unanswered, this {kind} is sent {count(allowed, 'time')} over {duration(budget)} before its sender gives"
+            f" up: Max CM Retries {retries}, and at least {duration(wait.minimum)} for each."
+        )
+        return (Verdict(sentence, (step,), {"budget_ns": budget, "sends": allowed, "wait_ns": wait.minimum}),)
+    short = []
+    for role in PEER:
+        wait = response_wait(request, role)
+        if not wait.assumed and allowed * wait.nominal < SHORTEST_BUDGET:
+            short.append(f"the {role} side {duration(allowed * wait.nominal)} after its first {_FIRST[role]}")
+    setting = (request.remote_cm_response_timeout, request.local_cm_response_timeout, retries)
+    if not short or not news(view, "R09", setting):
+        return ()
+    evidence = {
+        "remote_cm_response_timeout": request.remote_cm_response_timeout,
+        "local_cm_response_timeout": request.local_cm_response_timeout,
+        "max_cm_retries": retries,
+    }
+    return (Verdict(f"Unanswered, {listed(short)} has given up.", (step,), evidence),)
+
+
+def _uneven(connection: Connection, step: Step) -> bool:
+    fields = step.message.fields
+    remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
+    if remote is None or local is None:
+        return False
+    return not (remote and local) or not -UNUSUAL_RATIO <= remote - local <= UNUSUAL_RATIO
+
+
+@rule(
+    "R10",
+    "response-timeouts-uneven",
+    "A response timeout is zero, or the two are far apart",
+    severity="info",
+    on=("REQ",),
+    history=first,
+    when=_uneven,
+    clause="IBA 12.7 (Remote and Local CM Response Timeout)",
+    explanation=(
+        "The REQ says how long the passive side may take to answer (Remote CM Response Timeout) and how long the active"
+        " side may take (Local CM Response Timeout). Zero means 4.1 us, which no CM can keep (Linux waits 1 ms); a"
+        " factor above 16 between the two mostly means that one was forgotten. Told once for each pair of values."
+    ),
+    false_positives="None: it states what the REQ says. Some consumers choose different times on purpose.",
+    advice="Look at what the connecting consumer asks for; both are usually the same.",
+)
+def response_timeouts_uneven(event: Event, view: View) -> Iterable[Verdict]:
+    step = event.step
+    if step is None or step.message.icrc_ok is False:
+        return ()
+    fields = step.message.fields
+    remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
+    if not news(view, "R10", (remote, local)):
+        return ()
+    sentence = (
+        f"The REQ gives the passive side {duration(exponent(remote))} to answer (Remote CM Response Timeout {remote})"
+        f" and the active side {duration(exponent(local))} (Local CM Response Timeout {local})."
+    )
+    evidence = {"remote_cm_response_timeout": remote, "local_cm_response_timeout": local}
+    return (Verdict(sentence, (step,), evidence),)
+
+
+@rule(
+    "R14",
+    "timers-assumed",
+    "A timer was judged with default values",
+    severity="info",
+    on=("REQ", "REP", "DREQ_LAPSED"),
+    when=entangled,
+    clause="no specification clause: a limit of the capture",
+    explanation=(
+        "Response timeouts, Max CM Retries and the Local ACK Timeout stand in the REQ. Where its fields were not"
+        " captured, the values of upstream Linux stand in, and a timewait of 4.3 s to 8.6 s. What rests on them is"
+        " never certain. Told once, at the first message that was judged so."
+    ),
+    false_positives="None: it states what is missing.",
+    advice="Start the capture before the connections, without a snap length.",
+)
+def timers_assumed(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step = event.connection, event.step
+    if step is not None:
+        doubtful = _assumed_timewait(connection, step)
+        if doubtful is not None and news(view, "R14", None):
+            yield Verdict(
+                f"The Local ACK Timeout of connection {doubtful.id} was not captured; {DEFAULT_ACK_TIMEOUT}"
+                f" ({duration(exponent(DEFAULT_ACK_TIMEOUT))}) stands in for it, here and wherever it is unknown.",
+                (step,),
+                {"local_ack_timeout": DEFAULT_ACK_TIMEOUT},
+                related=(doubtful,),
+            )
+        return
+    dreqs = of_type(connection, "DREQ", sender=event.role)
+    if event.role is None or not response_wait(connection.request, event.role).assumed or len(dreqs) < REPEATED:
+        return
+    tries = sends(connection, dreqs[-1])
+    if len(tries) >= REPEATED and news(view, "R14", None):
+        yield Verdict(
+            f"The timers of this connection were not captured; the response timeout is taken for"
+            f" {DEFAULT_RESPONSE_TIMEOUT} ({duration(exponent(DEFAULT_RESPONSE_TIMEOUT))}) and Max CM Retries for"
+            f" {count(DEFAULT_MAX_CM_RETRIES, 'retry', 'retries')}, here and wherever they are unknown.",
+            (tries[-1],),
+            {"response_timeout": DEFAULT_RESPONSE_TIMEOUT, "max_cm_retries": DEFAULT_MAX_CM_RETRIES},
+        )
+
+
+def _assumed_timewait(connection: Connection, step: Step) -> Connection | None:
+    """The earlier connection whose timewait, of unknown length, this reuse of its QPN falls into."""
+    conflicts = connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
+    for conflict in conflicts:
+        timewait = conflict.other.end(conflict.owner).timewait
+        if timewait is not None and timewait.assumed and timewait.start <= step.message.time < timewait.maximum:
+            return conflict.other
+    return None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, End, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import one_capture
 from ibcmtool.rules.occasions import entangled, first
+from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, comm_id, duration, end_name, guid, qpn
 
@@ -34,15 +35,17 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
     when=entangled,
     clause="IBA 12.9.8.3.1 (why stale connections are refused): a connected RC or UC QP has one peer",
     explanation=(
-        "A connected QP has exactly one peer; RC packets do not even name their sender's QP. Two open connections that"
-        " claim the same QPN of the same CA therefore cannot both carry data. Usually one of them is dead and its end"
-        " was not captured, or the two ends are different CAs with the same GUID."
+        "A connected RC or UC QP has exactly one peer; RC packets do not even name their sender's QP. Two open"
+        " connections that claim the same QPN of the same CA therefore cannot both carry data. Either the QP is of a"
+        " service that has many peers (dynamically connected transport: legal), or one connection is dead and its end"
+        " was not captured, or the two ends are different CAs with the same GUID. Told once for each QP."
     ),
     false_positives=(
         "XRC serves several initiators with one target QP (silent there). Cloned virtual machines share a CA GUID."
         " A close that the capture missed leaves the first connection open here only. Never more than possible."
     ),
-    advice="If the CA GUIDs are unique, look for the unseen close of the earlier connection; else make them unique.",
+    advice="Nothing to do if the application uses one QP for many peers (dynamically connected transport). Else, if the"
+    " CA GUIDs are unique, look for the unseen close of the earlier connection.",
 )
 def qp_shared(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
@@ -55,9 +58,11 @@ def qp_shared(event: Event, view: View) -> Iterator[Verdict]:
             if conflict.same_peer or other.established is None or other.end(conflict.owner).state not in OPEN:
                 continue
             end, old_peer = connection.end(role), other.peer(conflict.owner)
+            if not news(view, "X01", (end.ca_guid, end.qpn)):
+                return
             yield Verdict(
                 f"QP {qpn(end.qpn or 0)} of CA {guid(end.ca_guid or 0)} goes to {end_name(connection.peer(role))} here,"
-                f" and to {end_name(old_peer)} in a connection that is open as far as the capture shows.",
+                f" and to {end_name(old_peer)} in connection {other.id}, which is open as far as the capture shows.",
                 (*other.steps[:1], step),
                 {"qpn": end.qpn, "ca_guid": end.ca_guid, "other_opened_ns": other.opened},
                 confidence="possible",
@@ -83,8 +88,9 @@ def _is_xrc(connection: Connection) -> bool:
         " id in use is T03; this is the id that a REP gave."
     ),
     false_positives=(
-        "Only equal CA GUIDs count, and only connections that both are established. An SR-IOV proxy (mlx4) rewrites"
-        " ids, and cloned machines share a GUID: from different addresses it is a possible warning only."
+        "Only equal CA GUIDs count, and only connections that both are established. Silent for one exchange seen on"
+        " both sides of an SR-IOV proxy (X11). Such a proxy (mlx4) rewrites ids, and cloned machines share a GUID: from"
+        " different addresses it is a possible warning only."
     ),
     advice="If both came from one CM, it is broken; if the addresses differ, check for cloned node GUIDs.",
 )
@@ -105,6 +111,8 @@ def comm_id_twice(event: Event, view: View) -> Iterable[Verdict]:
     if other is connection:
         return ()
     holders[key] = connection
+    if not view.covered(other, other.steps[-1].message.time, step.message.time):
+        return ()  # its end may not have been captured
     return _given_twice(connection, step, other)
 
 
@@ -122,6 +130,8 @@ def _given_twice(connection: Connection, step: Step, other: Connection) -> Itera
     owner = next((role for role in PEER if (other.end(role).ca_guid, other.end(role).comm_id) == key), None)
     if owner is None or other.end(owner).state != "ESTABLISHED" or other.outcome != "established":
         return  # closed, or it has another id since
+    if connection.twin_of is other or other.twin_of is connection:
+        return  # one exchange on both sides of a proxy (X11)
     reply = next((old for old in connection.steps if old.message.type == "REP"), step)
     same_place = other.end(owner).address == end.address
     yield Verdict(
@@ -160,8 +170,8 @@ def reboot_hint(event: Event, view: View) -> Iterable[Verdict]:
         return ()
     message = step.message
     fields, psn = message.fields, message.psn
-    if psn is None or not fields.local_ca_guid:
-        return ()
+    if psn is None or not fields.local_ca_guid or event.connection.twin_of is not None:
+        return ()  # behind a proxy (X11) the port's QP1 is another one
     # For each port what it sent last: [its address, newest REQ or REP, newest REQ (a REP copies the peer's TID)].
     # The first port of a CA stands under its GUID, others under GUID and address.
     traces, source, key = view.memory["X03"], message.source, fields.local_ca_guid
@@ -178,6 +188,16 @@ def reboot_hint(event: Event, view: View) -> Iterable[Verdict]:
     if event.kind == "REQ":
         known[2] = step
     return verdicts
+
+
+def newest_request(view: View, end: End) -> Step | None:
+    """The newest REQ of this end's port; None where the port is not known, or has sent none."""
+    traces, key = view.memory["X03"], end.ca_guid
+    known = traces.get(key)
+    if known is None or known[0] != end.address:
+        known = traces.get((key, end.address))
+    request: Step | None = None if known is None else known[2]
+    return request
 
 
 def _reboot(step: Step, last: Step, last_request: Step | None) -> Iterator[Verdict]:

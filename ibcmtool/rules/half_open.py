@@ -1,4 +1,4 @@
-"""S08-S12, T09: one side is gone, or keeps what the other has given up."""
+"""S08, S10-S12, T09: one side is gone, or keeps what the other has given up."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
 from ibcmtool.connections.lapses import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import PEER, Confidence, Connection, Event, Role
+from ibcmtool.model import PEER, Confidence, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.cross import newest_request
 from ibcmtool.rules.history import of_type, role_of
 from ibcmtool.rules.occasions import first, refused_as_stale, rejected
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid, qpn
 
-REPEATED_REFUSALS = 3  # S09 speaks from the next one on
-REFUSED_QPNS_KEPT = 4096
 OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
 CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
 
@@ -31,7 +30,7 @@ CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
     clause="IBA 12.9.8.3.1",
     explanation="The receiver says that it holds a connection to the QPN of this REQ (or REP), but none that it "
     "could mean was seen, open or in timewait. Most often the capture began after that connection was opened. Info "
-    "as long as the capture is younger than the longest connection seen in it, else warning.",
+    "as long as the capture is younger than the longest connection seen in it, or has a hole, else warning.",
     false_positives="The capture starts late (the usual case); a CA GUID shared by two machines.",
     advice="Look on the side that sent the REJ for a connection to this QPN (rdma resource show qp; the consumer's "
     "own list) and for the DREQ that must follow the REJ.",
@@ -48,6 +47,7 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
         return
     age = event.time - view.start
     young = age <= view.longest or age < response_wait(connection.request, "active").nominal
+    young = young or not view.covered(connection, view.start, event.time)
     refused_steps = of_type(connection, "REQ" if step.sender == "passive" else "REP")
     yield Verdict(
         f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
@@ -58,41 +58,6 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
         "possible",
         "info" if young else "warning",
     )
-
-
-@rule(
-    "S09",
-    "stale-again-and-again",
-    "The same QPN is refused as stale over and over",
-    severity="warning",
-    on=("REJ",),
-    when=refused_as_stale,
-    clause="IBA 12.9.8.3.1",
-    explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver "
-    "never gets rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none "
-    "(S03).",
-    false_positives="Two machines with the same CA GUID.",
-    advice="Stop retrying with this QPN: a new QP gets through. On the receiver, close the old connection (restart "
-    "its consumer) or wait until its DREQ retries are exhausted.",
-)
-def stale_again(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is None or step.sender != "passive":
-        return
-    end, memory = connection.active, view.memory["S09"]
-    key = (end.ca_guid, end.qpn, connection.passive.address)
-    first, count = memory.pop(key, (step, 0))
-    memory[key] = (first, count + 1)  # newest last
-    while len(memory) > REFUSED_QPNS_KEPT:
-        del memory[next(iter(memory))]
-    if count == REPEATED_REFUSALS:
-        span = step.message.time - first.message.time
-        yield Verdict(
-            f"QPN {qpn(end.qpn or 0)} of {end_name(end)} was refused as stale {count + 1} times within "
-            f"{duration(span)} by {end_name(connection.passive)}.",
-            (first, step),
-            {"refusals": count + 1, "span_ns": span, "qpn": qpn(end.qpn or 0)},
-        )
 
 
 @rule(
@@ -116,6 +81,8 @@ def stale_refusal_ignored(event: Event, view: View) -> Iterator[Verdict]:
         return
     later = [s for s in of_type(connection, "REQ", "REP") if s.message.time > reject.message.time]
     gap = step.message.time - reject.message.time
+    if not view.covered(connection, reject.message.time, step.message.time):
+        return
     if reject.message.fields.reason == STALE_CONNECTION and not later and gap > CROSSING:
         yield Verdict(
             f"{end_name(connection.active)} sent an RTU {duration(gap)} after the REJ 10 that ended this attempt.",
@@ -159,7 +126,7 @@ def half_open(event: Event, view: View) -> Iterator[Verdict]:
         data = connection.last_data.get(role)
         last = [s for s in connection.steps if s.sender == role and s.message.type in ("REP", "RTU", "LAP", "APR")]
         sent = max([s.message.time for s in last] + ([data.time] if data else []), default=0)
-        if sent > left + wait:
+        if sent > left + wait and view.covered(connection, left, sent):
             steps = tuple(last[-1:]) or tuple(connection.steps[-1:])
             yield Verdict(
                 f"{end_name(connection.end(gone))} let go of the connection, but {end_name(connection.end(role))} "
@@ -215,7 +182,8 @@ def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
     end, peer = connection.end(role), connection.peer(role)
     if event.kind == "ENDED" and end.state != "DREQ_SENT":
         return  # told when it gave up
-    waited, wait = event.time - dreq.message.time, response_wait(connection.request, role).nominal
+    waited = view.watched(connection, dreq.message.time, event.time)
+    wait = response_wait(connection.request, role).nominal
     wait += wait // SLACK
     if waited < wait:
         return
@@ -228,13 +196,31 @@ def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
             f" The capture has no CM message of {end_name(peer)} at all, so the DREP may not have been captured."
             if unheard
             else ""
-        ),
+        )
+        + _came_back(view, connection, dreq),
         (dreq,),
         {"dreqs": 1, "waited_ns": waited, "max_cm_retries": max_cm_retries(connection.request)},
         confidence,
         None if overdue else "info",
-        advice=f"Check whether the process on {end_name(end)} ended on purpose, and whether {end_name(peer)} "
-        "noticed: its QP goes to error at the latest when its transport retries are exhausted.",
+        advice=f"{end_name(end)}: see whether its process ended on purpose; Linux sends one DREQ for a process that "
+        f"dies. {end_name(peer)}: unless it got the DREQ, it holds this connection, and calls QPN {qpn(end.qpn or 0)} "
+        "stale when it comes back, until its transport retries or its consumer end it.",
+    )
+
+
+def _came_back(view: View, connection: Connection, dreq: Step) -> str:
+    """What is known of a new attempt since the unanswered DREQ of `dreq`'s sender; empty if there was none."""
+    role = role_of(dreq)
+    request = None if role is None else newest_request(view, connection.end(role))
+    if role is None or request is None or request.message.destination != connection.peer(role).address:
+        return ""
+    after = request.message.time - dreq.message.time
+    number, before = request.message.fields.local_qpn, connection.end(role).qpn
+    if after <= 0 or number is None or number == before:
+        return ""  # with the same QPN it is a matter of S01 and S02
+    return (
+        f" It is back since (REQ after {duration(after)}, frame {request.message.frame}) with QPN {qpn(number)} "
+        f"instead of {qpn(before or 0)}, so that its peer has no reason to call it stale."
     )
 
 
@@ -262,10 +248,12 @@ def one_sided_timewait(event: Event, view: View) -> Iterator[Verdict]:
         return
     if of_type(connection, "DREP", sender=PEER[role]):
         return  # it had heard of the end
-    times = [s.message.time for s in connection.steps if s.sender == PEER[role]]
+    said = [s.message.time for s in connection.steps if s.sender == PEER[role]]
     data = connection.last_data.get(PEER[role])
-    alive = max(times + ([data.time] if data else []), default=0)
+    alive = max(said + ([data.time] if data else []), default=0)
     since = alive - dreqs[0].message.time
+    if not view.covered(connection, dreqs[0].message.time, event.time):
+        return
     if since > response_wait(connection.request, role).nominal:
         yield Verdict(
             f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "

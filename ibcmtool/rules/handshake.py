@@ -53,6 +53,8 @@ def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
     age = message.time - view.start
     if age <= LONGEST_REQUEST_SPAN or message.destination not in view.heard:
         return
+    if not view.covered(event.connection, message.time - LONGEST_REQUEST_SPAN, message.time):
+        return
     yield Verdict(
         f"REP to {address(message.destination)} names Remote Communication ID {comm_id(message.fields.remote_comm_id)},"
         f" but no REQ with that id was captured from there in the {duration(age)} before it.",
@@ -100,8 +102,8 @@ def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
     ]
     if rejects:
         requests = [old for old in earlier if old.message.type == "REQ"]
-        if len(requests) <= len(rejects):
-            reject = rejects[0]
+        reject = rejects[0]
+        if len(requests) <= len(rejects) and view.covered(connection, reject.message.time, step.message.time):
             gap = step.message.time - reject.message.time
             yield Verdict(
                 f"The passive side rejected the REQ (reason {reject.message.fields.reason}) and answered it with a REP"
@@ -113,7 +115,7 @@ def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
             )
         return
     end = gave_up(connection, step)
-    if end is None:
+    if end is None or not view.covered(connection, end.message.time, step.message.time):
         return
     gap = step.message.time - end.message.time
     wait = response_wait(connection.request, "active").nominal
@@ -205,7 +207,7 @@ def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
     if connection.request is None:
         return
     if step is not None:
-        yield from _wrong_pair(connection, step)
+        yield from _wrong_pair(connection, step, view)
     elif connection.reply is None and "U" in connection.history and heard(view, connection, "passive"):
         # Judged at the end: a REP may be captured after its RTU.
         rtu = of_type(connection, "RTU")[0]
@@ -222,12 +224,14 @@ def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
         )
 
 
-def _wrong_pair(connection: Connection, step: Step) -> Iterator[Verdict]:
+def _wrong_pair(connection: Connection, step: Step, view: View) -> Iterator[Verdict]:
     named = step.message.fields.remote_comm_id
     replies = of_type(connection, "REP")
     given = [reply.message.fields.local_comm_id for reply in replies]
     if step.retransmission_of is not None or named in given or not given:
         return
+    if not view.covered(connection, replies[-1].message.time, step.message.time):
+        return  # another REP may have come meanwhile
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
         (replies[-1], step),

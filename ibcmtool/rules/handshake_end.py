@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import before, heard, of_type, one_capture, sends
-from ibcmtool.rules.occasions import TIMEOUT, over
+from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
+from ibcmtool.rules.history import before, heard, of_type, one_capture, sends, unanswered
+from ibcmtool.rules.occasions import TIMEOUT, over, silent
+from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, times
 
 AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
+
+
+def _given_up(history: str) -> bool:
+    return silent(history) and history.count("J") < 2
 
 
 def _no_rtu(history: str) -> bool:
@@ -52,10 +57,12 @@ def rtu_missing(event: Event, view: View) -> Iterator[Verdict]:
     tries = sends(connection, replies[-1])
     retries = max_cm_retries(connection.request)
     if retries and len(tries) > retries:
-        if event.kind == "REP_EXHAUSTED":
+        last = tries[-1].message.time
+        due = min(event.time, last + response_wait(connection.request, "passive").nominal)
+        if event.kind == "REP_EXHAUSTED" and view.covered(connection, last, due):
             yield _unconfirmed(connection, tries, retries + 1)
     elif event.kind == "ENDED" and connection.reject is None:
-        yield from _unseen(event, connection, tries)
+        yield from _unseen(connection, tries, view.watched(connection, tries[-1].message.time, event.time))
 
 
 def _unconfirmed(connection: Connection, tries: list[Step], allowed: int) -> Verdict:
@@ -78,12 +85,14 @@ def _unconfirmed(connection: Connection, tries: list[Step], allowed: int) -> Ver
     )
 
 
-def _unseen(event: Event, connection: Connection, tries: list[Step]) -> Iterator[Verdict]:
-    """The verdict on a REP that was not repeated to the end, so that its RTU (or data) must have arrived."""
+def _unseen(connection: Connection, tries: list[Step], silence: int) -> Iterator[Verdict]:
+    """The verdict on a REP that was not repeated to the end, so that its RTU (or data) must have arrived.
+
+    `silence`: how long (ns) the connection was watched after the last REP.
+    """
     dreqs = of_type(connection, "DREQ")
     data = connection.first_data.get("active")
     wait = response_wait(connection.request, "passive").nominal
-    silence = event.time - tries[-1].message.time
     if dreqs:
         proof = "a DREQ shows that the connection worked"
     elif silence <= wait + wait // 4:
@@ -145,6 +154,8 @@ def message_after_end(event: Event, view: View) -> Iterator[Verdict]:
     gap = step.message.time - end.message.time
     if gap <= wait or any(old.message.time - end.message.time > wait for old in late):
         return
+    if not view.covered(connection, end.message.time, step.message.time):
+        return
     unaware = step.retransmission_of is not None and end.message.type == "REJ" and step.sender != end.sender
     yield Verdict(
         f"{step.message.type} {duration(gap)} after the {end.message.type} that ended the exchange (one response"
@@ -164,18 +175,22 @@ def _left_to_h02(end: Step) -> bool:
 @rule(
     "H18",
     "req-exhausted",
-    "Every REQ allowed was sent and none was answered",
+    "The requester gave up: none of its REQs was answered",
     severity="warning",
-    on=("REQ_EXHAUSTED",),
+    on=("REQ_EXHAUSTED", "REJ"),
+    history=_given_up,
     clause="IBA 12.9.7.1 and 12.7.27 (Max CM Retries); Linux cm_process_send_error",
     explanation=(
-        "The requester sent its REQ Max CM Retries + 1 times and gave up; its consumer sees an unreachable peer. The"
-        " REQs passed the capture point. What happened behind it is not in the capture: the target is down, filters or"
-        " drops CM MADs, ignores the REQ (Linux does so while it holds a connection with the same Communication ID),"
-        " or its answers take a path that is not captured."
+        "The requester sent its REQ Max CM Retries + 1 times, or fewer times and then a REJ with reason 4 (timeout);"
+        " its consumer sees an unreachable peer. The REQs passed the capture point. What happened behind it is not in"
+        " the capture: the target is down, filters or drops CM MADs, ignores the REQ (Linux does so while it holds a"
+        " connection with the same Communication ID), or its answers take a path that is not captured. Where all"
+        " messages of an input are from or to one address it was probably captured there: at the target's side the REQs"
+        " did arrive. A requester whose REQs never came by the capture point is C02."
     ),
     false_positives=(
-        "Fewer sends than allowed are information: the capture may have missed some, or the requester ended early."
+        "Fewer sends than allowed without a REJ are information: the capture may have missed some, or the requester"
+        " ended early. A REJ earlier than one timeout after the first REQ is the consumer's will, and no finding."
         " If nothing of the target's address was ever captured, its direction may be missing from the capture"
         " (then probable). Silent when an MRA, REP or REJ was seen."
     ),
@@ -186,36 +201,72 @@ def _left_to_h02(end: Step) -> bool:
     ),
 )
 def req_exhausted(event: Event, view: View) -> Iterator[Verdict]:
-    connection = event.connection
-    requests = of_type(connection, "REQ")
-    if not requests or of_type(connection, "REP", "REJ", "MRA", sender="passive"):
+    connection, reject = event.connection, event.step
+    tries = unanswered(event)  # of one that was not even repeated the answer was missed, or the requester ended
+    if not tries:
         return
-    tries = sends(connection, requests[-1])
-    span = tries[-1].message.time - tries[0].message.time
+    begin, last = tries[0].message.time, tries[-1].message.time
+    span, wait = last - begin, response_wait(connection.request, "active").nominal
+    if reject is not None and reject.message.time - begin < wait:
+        return
+    if not view.covered(connection, last, min(event.time, last + wait)):
+        return
     retries = max_cm_retries(connection.request)
     allowed = len(tries) if retries is None else retries + 1
-    if len(tries) < min(allowed, 2):
-        return  # not even repeated: its answer was missed, or the requester ended
     target = end_name(connection.passive)
     known = heard(view, connection, "passive")
-    complete = len(tries) >= allowed
+    exhausted = len(tries) >= allowed
+    complete = reject is not None or exhausted
+    where, advice = _vantage(view, connection, tries)
     yield Verdict(
         f"{len(tries)} of {allowed} sends of the REQ to {target} unanswered over {duration(span)}"
-        + (". " if complete else ", then it fell silent. ")
-        + "The capture saw them at its capture point; "
+        + (", then the requester gave up (REJ 4). " if reject else ". " if complete else ", then it fell silent. ")
+        + f"{where}; "
         + (
             "other CM messages of that address were captured."
             if known
             else "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
             " captured."
         ),
-        (tries[0], tries[-1]),
+        (tries[0], tries[-1], *((reject,) if reject is not None else ())),
         {
             "sends": len(tries),
             "allowed": allowed,
             "span_ns": span,
-            "wait_ns": response_wait(connection.request, "active").nominal,
+            "wait_ns": wait,
         },
         confidence="possible" if not complete else "certain" if known else "probable",
         severity=None if complete else "info",
+        advice=f"{advice or CATALOGUE['H18'].advice} {of_silence(connection)}".rstrip() if exhausted else advice,
+    )
+
+
+def _vantage(view: View, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:
+    """Did the REQs arrive, as far as the place tells where they were captured? In words, with advice of its own."""
+    file = tries[0].message.file
+    further = sum(any(copy.file != step.message.file for copy in step.sightings) for step in tries)
+    if further:
+        return f"The network carried {further} of them to a second capture point", None
+    coverage, ports = view.coverage, (connection.active.address, connection.passive.address)
+    begin, end = tries[0].message.time, tries[-1].message.time
+    if coverage.several:
+        places = coverage.places()
+        for place in sorted(set(places) - {places[step.message.file] for step in tries}):
+            both = coverage.packets(place, ports) or coverage.packets(place, ports[::-1])
+            if both and coverage.place_covers(place, begin, end):
+                return (
+                    f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
+                    "Look for drops between the two capture points: switch counters, PFC, MTU, a filter for UDP 4791.",
+                )
+    shared = view.shared.get(file, ())
+    if len(shared) != 1:
+        return "The capture saw them at its capture point", None
+    if shared[0] == connection.passive.address:
+        return (
+            "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
+            "Look at the target: listener and its backlog, CM drops in sysfs cm_rx_msgs, firewall for UDP 4791.",
+        )
+    return (
+        "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",
+        "Capture at the target too: if the REQs are there, look at its listener and CM; if not, at the network.",
     )

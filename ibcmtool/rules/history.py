@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.connections.lapses import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import Connection, Role, Step
+from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.occasions import TIMEOUT
 from ibcmtool.rules.view import View
 
@@ -61,24 +62,37 @@ def heard(view: View, connection: Connection, role: Role) -> bool:
     return connection.end(role).address in view.heard or any(step.sender == role for step in connection.steps)
 
 
+def unanswered(event: Event) -> list[Step]:
+    """The sends of a REQ that nobody answered (occasions.silent), if there were to be no more or at least two.
+
+    A requester that repeats itself has had no answer; one that rejects for another reason than a timeout had one.
+    """
+    connection = event.connection
+    requests = of_type(connection, "REQ")
+    if not requests or connection.sidr:
+        return []
+    if any(step.message.fields.reason != TIMEOUT for step in of_type(connection, "REJ")):
+        return []
+    tries = sends(connection, requests[-1])
+    return tries if len(tries) > 1 or max_cm_retries(connection.request) == 0 else []
+
+
 def gave_up(connection: Connection, step: Step) -> Step | None:
     """How the requester had ended its attempt before `step`: its REJ 4, or the last REQ allowed whose wait was over."""
     retries = max_cm_retries(connection.request)
     if connection.request is None or retries is None:
         return None
-    requests = 0
-    last = None
+    requests = []
     for earlier in connection.steps:
         if earlier is step:
             break
         if earlier.message.type == "REQ":
-            last = earlier
-            requests += 1
+            requests.append(earlier)
         elif earlier.sender == "active" and earlier.message.type == "REJ" and earlier.message.fields.reason == TIMEOUT:
             return earlier
         elif earlier.sender == "passive" and earlier.message.type in ("MRA", "REP"):
             return None  # the wait was stretched, or it was not a first answer
-    if last is None or requests <= retries:
+    if len(requests) <= retries:
         return None
-    over = last.message.time + response_wait(connection.request, "active").nominal
-    return last if step.message.time > over else None
+    over = requests[-1].message.time + patience(requests, response_wait(connection.request, "active").nominal)
+    return requests[-1] if step.message.time > over else None

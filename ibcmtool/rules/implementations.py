@@ -1,1 +1,98 @@
-"""X07: whose CM speaks."""
+"""X07: whose CM it is, where that changes how a capture reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux, timewait
+from ibcmtool.model import Connection, End, Event, Implementation, TimewaitModel
+from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.once import news
+from ibcmtool.rules.view import View
+from ibcmtool.words import duration, end_name, guid
+
+OFED, ILLUMOS = "MLNX OFED", "illumos"
+SENDS = 1 + DEFAULT_MAX_CM_RETRIES
+OFED_BUDGET, UPSTREAM_BUDGET = SENDS * linux(22), SENDS * linux(20)
+
+HABITS = {
+    OFED: (
+        f"It gives up an unanswered REQ, REP or DREQ after {duration(OFED_BUDGET)} at the earliest, upstream Linux"
+        f" after {duration(UPSTREAM_BUDGET)}. Timewait, and the answer to a QPN in timewait (policy relaxed), are those"
+        " of Linux."
+    ),
+    ILLUMOS: (
+        "It refuses a REQ whose QPN is in its timewait (policy strict), repeats a DREQ on the scale of the ACK delay,"
+        " leaves a DREQ that it does not know unanswered, and says REJ 4 when its retries end."
+    ),
+}
+
+
+def _unusual(end: End) -> bool:
+    """Whether this is surely not the usual CM."""
+    known = end.implementation
+    return known is not None and known.name in HABITS and known.confidence != "possible"
+
+
+def _contradicted(end: End) -> bool:
+    """Whether the timewait of this end was computed for another implementation than was recognised."""
+    chosen, known = end.timewait, end.implementation
+    if chosen is None or known is None or known.confidence == "possible" or chosen.model in ("auto", "iba"):
+        return False  # auto and iba speak of nobody in particular
+    return (chosen.model == "illumos") != (known.name == ILLUMOS)
+
+
+@rule(
+    "X07",
+    "other-implementation",
+    "A CA runs another CM than upstream Linux",
+    severity="info",
+    on=("ENDED",),
+    clause="Linux cma.c and cm.c, illumos ibcm: timers and TransactionIDs (connections/implementation.py)",
+    explanation=(
+        "Each CM shows itself by how it numbers its requests and by the timers that it asks for. Told once for each CA"
+        " that is not the usual Linux, because it changes what is normal: how long a peer is waited for, how long"
+        " timewait lasts, and whether a REQ whose QPN is in timewait is refused. illumos gets its own timewait model."
+        " Also told where --timewait-model was chosen and what was recognised contradicts it."
+    ),
+    false_positives=(
+        "Any Linux whose rdma_cm was built with CM response timeouts of 22 reads as MLNX OFED (hence probable). A CA"
+        " whose messages contradict each other (a CM in user space, two machines with one GUID, ids that an SR-IOV host"
+        " rewrites) counts as unknown and is not told, nor is a CA that only a REJ 4 hints at."
+    ),
+    advice="Judge this CA's waits by its own timers; --timewait-model sets one model for every CA.",
+)
+def other_implementation(event: Event, view: View) -> Iterable[Verdict]:
+    connection = event.connection
+    active, passive = connection.active, connection.passive
+    if _unusual(active) or _unusual(passive) or _contradicted(active) or _contradicted(passive):
+        return _told(connection, view)
+    return ()
+
+
+def _told(connection: Connection, view: View) -> Iterator[Verdict]:
+    for end in (connection.active, connection.passive):
+        known = end.implementation
+        if known is None:
+            continue
+        recognised = f"{end_name(end)} (CA {guid(end.ca_guid)}) runs the CM of {known.name}, by {known.sign}"
+        evidence = {"implementation": known.name, "ca_guid": guid(end.ca_guid)}
+        said = tuple(step for step in connection.steps if step.sender == end.role)[:1]
+        if _unusual(end) and news(view, "X07", end.ca_guid):
+            yield Verdict(f"{recognised}. {HABITS[known.name]}", said, evidence, known.confidence)
+        chosen = end.timewait
+        if chosen is not None and _contradicted(end) and news(view, "X07", (end.ca_guid, "contradicted")):
+            fits = timewait(chosen.start, connection.request, connection.reply, end.role, _fitting(known))
+            took, takes = chosen.likely - chosen.start, fits.likely - fits.start
+            yield Verdict(
+                f"{recognised}, but --timewait-model {chosen.model} was chosen: its timewait was taken for"
+                f" {duration(took)} instead of {duration(takes)}.",
+                said,
+                {**evidence, "timewait_model": chosen.model, "chosen_ns": took, "recognised_ns": takes},
+                known.confidence,
+                advice="Without --timewait-model each CA gets the timewait of its own CM.",
+            )
+
+
+def _fitting(known: Implementation) -> TimewaitModel:
+    return "illumos" if known.name == ILLUMOS else "linux"

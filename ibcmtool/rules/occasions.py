@@ -50,6 +50,11 @@ def over(history: str) -> bool:
     return "e" in history or "E" in history or rejected(history)
 
 
+def silent(history: str) -> bool:
+    """The active side sent REQs, and perhaps a REJ; the passive side was not heard."""
+    return not history.strip("^QJ") and history.startswith("Q")
+
+
 # -- of a step ---------------------------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ibcmtool.model import Event, Finding, InputInfo, Severity
-from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
+from ibcmtool.model import Event, Finding, InputInfo
+from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.closing import capture_finding
+from ibcmtool.rules.occasions import TIMEOUT
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration
 
@@ -42,7 +44,9 @@ rule(
     explanation=(
         "Packets that both inputs captured (same BTH PSN, same MAD) carry times that differ by more than the path"
         " takes. The difference, with the path delay of both directions averaged out, was taken off all times of the"
-        " later input, so that states and timers are right across both."
+        " later input, so that states and timers are right across both. Inputs without a common packet may show an"
+        " exchange in turn: then no answer may come before its question. Files of a ring have one clock. Nothing is"
+        " said of a clock whose offset was given (--clock-offset)."
     ),
     false_positives="A path slower in one direction than in the other looks like an offset of half the difference.",
     advice="Nothing to do for this analysis; set both clocks by NTP or PTP before comparing logs.",
@@ -70,75 +74,45 @@ rule(
 def capture_findings(inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
     """What is known when all inputs are read: C01 damage and cuts, C03 clocks, C04 connections forgotten early."""
     if forgotten:
-        yield _finding(
+        yield capture_finding(
             "C04",
             f"{forgotten:,} connections were forgotten before their timewait and late repetitions were surely past:"
             " more ended at once than are remembered.",
-            "info",
-            (),
-            {"forgotten": forgotten},
-            None,
+            evidence={"forgotten": forgotten},
         )
     for file, info in enumerate(inputs):
         if info.truncated:
-            yield _finding(
+            yield capture_finding(
                 "C01",
                 f"{info.path}: {info.damage}. Everything before that was used ({info.frames} frames,"
                 f" {info.cm_messages} with CM messages).",
-                "warning",
                 # The last whole frame: the damage begins right behind it.
-                ((file, info.frames),) if info.frames else (),
-                {"frames": info.frames, "cm_messages": info.cm_messages},
-                info.last_time,
+                frames=((file, info.frames),) if info.frames else (),
+                evidence={"frames": info.frames, "cm_messages": info.cm_messages},
+                time=info.last_time,
             )
         if info.cut_messages:
-            yield _finding(
+            yield capture_finding(
                 "C01",
                 f"{info.path}: {info.cut_messages} of {info.cm_messages} CM messages are shorter than on the wire (snap"
                 " length); fields beyond the cut are unknown.",
-                "info",
-                (),
-                {"cut_messages": info.cut_messages, "cm_messages": info.cm_messages},
-                info.first_time,
+                severity="info",
+                evidence={"cut_messages": info.cut_messages, "cm_messages": info.cm_messages},
+                time=info.first_time,
                 advice="Capture again without a snap length (tcpdump -s 0): CM messages take up to 400 bytes.",
             )
-        if abs(info.clock_offset) >= NOTEWORTHY_OFFSET:
-            way = "ahead of" if info.clock_offset > 0 else "behind"
-            yield _finding(
+        apart = info.clock_offset - inputs[0].clock_offset
+        if abs(apart) >= NOTEWORTHY_OFFSET and not info.clock_given:
+            way = "ahead of" if apart > 0 else "behind"
+            shared = info.shared_packets
+            proof = f"{shared} packets seen in both" if shared else "exchanges seen in turn, or the file it continues"
+            yield capture_finding(
                 "C03",
-                f"The clock of {info.path} is {duration(abs(info.clock_offset))} {way} that of {inputs[0].path}, by"
-                f" {info.shared_packets} packets seen in both; its times were shifted by that.",
-                "info",
-                (),
-                {"offset_ns": info.clock_offset, "shared_packets": info.shared_packets},
-                info.first_time,
+                f"The clock of {info.path} is {duration(abs(apart))} {way} that of {inputs[0].path}, by {proof}; its"
+                " times were shifted by that.",
+                evidence={"offset_ns": apart, "shared_packets": shared},
+                time=info.first_time,
             )
-
-
-def _finding(
-    code: str,
-    message: str,
-    severity: Severity,
-    frames: tuple[tuple[int, int], ...],
-    evidence: dict[str, object],
-    time: int | None,
-    advice: str | None = None,
-) -> Finding:
-    entry = CATALOGUE[code]
-    return Finding(
-        code=entry.code,
-        name=entry.name,
-        severity=severity,
-        confidence="certain",
-        policy="both",
-        connection=None,
-        related=(),
-        frames=frames,
-        message=message,
-        advice=advice or entry.advice,
-        evidence=evidence,
-        time=time,
-    )
 
 
 def _no_req(history: str) -> bool:
@@ -167,10 +141,18 @@ def begins_inside(event: Event, view: View) -> Iterator[Verdict]:
         return
     first = connection.steps[0].message
     after = first.time - view.start
+    unheard = first.type == "REJ" and first.fields.reason == TIMEOUT and first.fields.remote_comm_id == 0
     yield Verdict(
-        f"No REQ of this connection was captured; its first message here: {first.type}, {_since(after)}.",
+        f"No REQ of this connection was captured; its first message here: {first.type}, {_since(after)}."
+        + (
+            " It gives up an attempt that nobody answered (REJ 4, no id of the peer): the REQs were lost before the"
+            " capture point, or sent before the capture began."
+            if unheard
+            else ""
+        ),
         tuple(connection.steps),
         {"first_message": first.type, "after_start_ns": after, "messages": len(connection.steps)},
+        advice="Capture at the requester: if it sends its REQs, they are lost on the way here." if unheard else None,
     )
 
 

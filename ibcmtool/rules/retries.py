@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from ibcmtool.connections.book import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
@@ -126,6 +127,10 @@ def retransmit_too_early(event: Event, view: View) -> Iterator[Verdict]:
     floor = wait.minimum * EARLY_TENTHS // 10
     gap = step.message.time - tries[-2].message.time
     if gap >= floor or _excused(connection, tries[-2], step, role):
+        return
+    if gap < TWIN_WINDOW and not one_capture(tries[-2], step):
+        return  # one message, on both sides of a proxy (X11)
+    if not view.covered(connection, tries[-2].message.time, step.message.time):
         return
     earlier = pairwise(tries[:-1])
     if any(b.message.time - a.message.time < floor and not _excused(connection, a, b, role) for a, b in earlier):

@@ -1,8 +1,9 @@
-"""S01-S07: a REQ or REP names a QPN that its receiver has not let go of.
+"""S01, S04-S07: a REQ or REP names a QPN that its receiver has not let go of.
 
 The tracker lists, when a REQ or REP is first seen, which earlier connections of the same CA hold its QPN (Conflict).
-These rules look at how the receiver answered. S01-S04 are about a QPN that is connected (IBA 12.9.8.3.1), S05-S07 about
-one in the receiver's timewait, on which the two readings of the specification part.
+These rules look at how the receiver answered. S01 and S04 are about a QPN that is connected (IBA 12.9.8.3.1; what
+follows a refusal is in stale_refusals.py), S05-S07 about one in the receiver's timewait, on which the two readings of
+the specification part.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from ibcmtool.connections.book import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.model import PEER, Confidence, Conflict, Connection, Event, Role, Step
+from ibcmtool.model import Confidence, Conflict, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule, severity_under
 from ibcmtool.rules.history import of_type
 from ibcmtool.rules.occasions import entangled, first, refused_as_stale
@@ -24,22 +25,28 @@ from ibcmtool.words import duration, end_name, guid, qpn
 HOLDING = frozenset({"REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
 
 
-def _held(conflicts: tuple[Conflict, ...]) -> Iterator[Conflict]:
-    return (c for c in conflicts if c.same_peer and c.peer_state in HOLDING)
+def _held(conflicts: tuple[Conflict, ...], time: int, view: View) -> Iterator[Conflict]:
+    """The connections that hold the QPN at `time`, none of which can have ended unseen before."""
+    for conflict in conflicts:
+        if conflict.same_peer and conflict.peer_state in HOLDING:
+            old = conflict.other
+            if view.covered(old, last_activity(old, time), time):
+                yield conflict
 
 
-def in_peer_timewait(conflicts: tuple[Conflict, ...], time: int) -> Conflict | None:
+def in_peer_timewait(conflicts: tuple[Conflict, ...], time: int, view: View) -> Conflict | None:
     """The earlier connection that was closed properly and whose other end is still inside its timewait at `time`."""
     for conflict in conflicts:
         timewait = conflict.other.peer(conflict.owner).timewait
         if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or timewait is None:
             continue
-        if time < timewait.minimum:
+        if time < timewait.minimum and view.covered(conflict.other, last_activity(conflict.other, time), time):
             return conflict
     return None
 
 
-def _numbers(conflict: Conflict, time: int) -> dict[str, Any]:
+def numbers(conflict: Conflict, time: int) -> dict[str, Any]:
+    """What the findings about a held QPN were computed from: the QPN, its owner, who holds it and for how long."""
     other = conflict.other
     end = other.end(conflict.owner)
     return {
@@ -47,19 +54,19 @@ def _numbers(conflict: Conflict, time: int) -> dict[str, Any]:
         "ca_guid": guid(end.ca_guid or 0),
         "held_by_connection": other.id,
         "age_ns": time - other.opened,
-        "idle_ns": time - last_activity(other, time),
+        "last_message_ns": time - _last_message(other, time),
     }
+
+
+def _last_message(connection: Connection, before: int) -> int:
+    """Time of the last CM message on a connection before `before`. (Of its data, not all packets are looked at.)"""
+    return max((s.message.time for s in connection.steps if s.message.time < before), default=connection.opened)
 
 
 def last_activity(connection: Connection, before: int) -> int:
     """Time of the last thing seen on a connection before `before`: a CM message or a data packet."""
-    times = [step.message.time for step in connection.steps] + [p.time for p in connection.last_data.values()]
-    return max((time for time in times if time < before), default=connection.opened)
-
-
-def _conflict_with(event: Event, old: Connection) -> Conflict | None:
-    connection = event.connection
-    return next((c for c in (*connection.request_conflicts, *connection.reply_conflicts) if c.other is old), None)
+    data = [packet.time for packet in connection.last_data.values() if packet.time < before]
+    return max([_last_message(connection, before), *data])
 
 
 @rule(
@@ -86,106 +93,19 @@ def stale_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     if not connection.request_conflicts or step is None or connection.ghost_of:
         return
     request = of_type(connection, "REQ")[0]
-    for conflict in _held(connection.request_conflicts):
-        old, time = conflict.other, request.message.time
+    time = request.message.time
+    for conflict in _held(connection.request_conflicts, time, view):
+        old = conflict.other
         confidence: Confidence = "certain" if old.established is not None else "probable"
         yield Verdict(
             f"{end_name(connection.passive)} accepted a REQ with QPN {qpn(connection.active.qpn or 0)} of "
             f"{end_name(connection.active)} to which it is already connected: connection {old.id}, open for "
             f"{duration(time - old.opened)}. REJ 10 was due.",
             (request, step),
-            _numbers(conflict, time),
+            numbers(conflict, time),
             confidence,
             related=(old,),
         )
-
-
-@rule(
-    "S02",
-    "stale-refused",
-    "A REQ or REP with the QPN of a connected QP was refused as stale, as it must be",
-    severity="warning",
-    on=("STALE_DUTY",),
-    clause="IBA 12.4.1, 12.9.8.3.1; Linux cm_match_req, cm_rep_handler",
-    explanation="One side opens a connection with a QPN that the other side still holds connected: so the first side "
-    "lost its half of the old connection without saying goodbye (power loss, reboot, crash, or a DREQ that got "
-    "lost). The receiver did what the specification asks for: REJ 10, then a DREQ on the old connection. The old "
-    "connection is called stale.",
-    false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale.",
-    advice="Find out why the owner of the QPN left the old connection without a DREQ: it rebooted, crashed, or its "
-    "DREQ was lost. The other side lets go once its own DREQ is answered or retried to the end; connecting again "
-    "works then.",
-)
-def stale_refused(event: Event, view: View) -> Iterator[Verdict]:
-    connection, old, dreq = event.connection, event.related, event.step
-    reject = connection.reject
-    conflict = _conflict_with(event, old) if old is not None else None
-    if reject is None or old is None or conflict is None:
-        return
-    kind = "REQ" if reject.sender == "passive" else "REP"
-    refused = [step for step in of_type(connection, kind) if step.message.time <= reject.message.time][-1]
-    time = refused.message.time
-    owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
-    evidence = _numbers(conflict, time)
-    sentence = (
-        f"{kind} with QPN {evidence['qpn']} of {owner}, which {holder} still holds connected (connection {old.id}, "
-        f"opened {duration(evidence['age_ns'])} before, last activity {duration(evidence['idle_ns'])} before), "
-        "refused with REJ 10."
-    )
-    if dreq is not None:
-        evidence["dreq_frame"] = dreq.message.frame
-        evidence["dreq_after_ns"] = dreq.message.time - reject.message.time
-        after, frame = duration(evidence["dreq_after_ns"]), dreq.message.frame
-        sentence += f" The DREQ that must follow came after {after} (frame {frame})."
-    elif conflict.peer_state == "DREQ_SENT":
-        sentence += f" {holder} is already trying to close it: its DREQ is unanswered."
-    advice = S02_ADVICE.format(owner=owner, old=old.id, holder=holder)
-    yield Verdict(sentence, (refused, reject), evidence, related=(old,), advice=advice)
-
-
-S02_ADVICE = (  # the rule's advice with the ends named
-    "Find out why {owner} left connection {old} without a DREQ: it rebooted, crashed or its DREQ was lost. {holder} "
-    "lets go of the old connection once its DREQ is answered or retried to the end; connecting again works then."
-)
-
-
-@rule(
-    "S03",
-    "stale-without-dreq",
-    "No DREQ followed on the old connection after REJ 10",
-    severity="error",
-    on=("STALE_DUTY",),
-    clause="IBA 12.9.8.3.1; Linux since about 4.10 (2016)",
-    explanation="After refusing a stale REQ or REP the CM must send a DREQ on the old connection (naming the QPN in "
-    "question), repeat it until it is answered or its retries are exhausted, and put its QP into timewait. Otherwise "
-    "the old connection stays and every later attempt with this QPN is refused again. Linux kernels before 2016 did "
-    "not send it.",
-    false_positives="A DREQ missing from the capture. Not raised when the old connection was not established at the "
-    "receiver (Linux sends the DREQ only then), or when the capture ends before it was due.",
-    advice="Update the kernel of the side that sent the REJ if it is older than 4.10 (2016); until then restart the "
-    "consumer that holds the old connection there.",
-)
-def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
-    old, reject = event.related, event.connection.reject
-    conflict = _conflict_with(event, old) if old is not None else None
-    if event.step is not None or old is None or conflict is None or reject is None:
-        return
-    holder: Role = PEER[conflict.owner]
-    wait = response_wait(old.request, holder).nominal
-    waited = event.time - reject.message.time
-    if conflict.peer_state != "ESTABLISHED" or old.end(holder).state != "ESTABLISHED" or waited < wait:
-        return
-    name = end_name(old.end(holder))
-    yield Verdict(
-        f"{name} refused with REJ 10 because of connection {old.id}, but no DREQ on that connection was seen within "
-        f"{duration(waited)}.",
-        (reject,),
-        {"held_by_connection": old.id, "waited_ns": waited, "timeout_ns": wait},
-        "probable",
-        related=(old,),
-        advice=f"Update the kernel of {name} if it is older than 4.10 (2016); until then restart the consumer that "
-        f"holds connection {old.id} there.",
-    )
 
 
 def _reply_contested(connection: Connection, step: Step) -> bool:
@@ -212,8 +132,9 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
     if step is None:
         return
     replies = of_type(connection, "REP")
-    for conflict in _held(connection.reply_conflicts):
-        old, time = conflict.other, replies[-1].message.time
+    time = replies[-1].message.time
+    for conflict in _held(connection.reply_conflicts, time, view):
+        old = conflict.other
         if old.peer(conflict.owner).state in CLOSED_STATES:
             continue  # closed between the REP and the RTU
         yield Verdict(
@@ -221,7 +142,7 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
             f"{end_name(connection.passive)} to which it is already connected: connection {old.id}, open for "
             f"{duration(time - old.opened)}. REJ 10 was due.",
             (replies[-1], step),
-            _numbers(conflict, time),
+            numbers(conflict, time),
             "certain" if old.established is not None else "probable",
             related=(old,),
         )
@@ -292,7 +213,9 @@ def timewait_req_ignored(event: Event, view: View) -> Iterator[Verdict]:
     if not connection.request_conflicts or connection.passive.address not in view.heard:
         return
     steps = of_type(connection, "REQ")
-    if len(steps) == len(connection.steps):  # nothing but the REQ and its repetitions
+    last = steps[-1].message.time
+    due = min(event.time, last + response_wait(connection.request, "active").nominal)
+    if len(steps) == len(connection.steps) and view.covered(connection, last, due):  # nothing but the REQ, repeated
         yield from _in_timewait(event, steps[-1], view, "left it unanswered", "info", "possible")
 
 
@@ -308,7 +231,7 @@ def _in_timewait(
         return
     request = of_type(connection, "REQ")[0]
     time = request.message.time
-    conflict = in_peer_timewait(connection.request_conflicts, time)
+    conflict = in_peer_timewait(connection.request_conflicts, time, view)
     if conflict is None:
         return
     holder = conflict.other.peer(conflict.owner)

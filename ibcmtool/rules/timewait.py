@@ -16,13 +16,13 @@ from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, of_type
 from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
-from ibcmtool.words import comm_id, duration, end_name, qpn, times
+from ibcmtool.words import TIMEWAIT_MODELS, comm_id, duration, end_name, qpn, times
 
 DUPLICATE_COMM_ID = 30  # REJ reason
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 
 
-def _early_reuse(event: Event) -> Iterator[tuple[Conflict, Timewait, Step]]:
+def _early_reuse(event: Event, view: View) -> Iterator[tuple[Conflict, Timewait, Step]]:
     """Connections whose owner gives this QPN to a new connection before its own timewait is surely over."""
     connection, step = event.connection, event.step
     if step is None or connection.ghost_of is not None:
@@ -33,8 +33,16 @@ def _early_reuse(event: Event) -> Iterator[tuple[Conflict, Timewait, Step]]:
         # A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry.
         if timewait is None or conflict.owner_state not in CLOSED_STATES or conflict.other.established is None:
             continue
-        if timewait.start <= step.message.time < timewait.maximum and conflict.other.stale_by is None:
+        if not timewait.start <= step.message.time < timewait.maximum or conflict.other.stale_by is not None:
+            continue
+        if ended_in_sight(conflict.other, timewait, view):
             yield conflict, timewait, step
+
+
+def ended_in_sight(connection: Connection, timewait: Timewait, view: View) -> bool:
+    """Whether nothing could end the connection unseen before this timewait is said to begin."""
+    last = max((step.message.time for step in connection.steps if step.message.time <= timewait.start), default=0)
+    return view.covered(connection, last, timewait.start)
 
 
 def _reuse_verdict(event: Event, conflict: Conflict, timewait: Timewait, step: Step, limit: int, words: str) -> Verdict:
@@ -67,6 +75,7 @@ def _reuse_verdict(event: Event, conflict: Conflict, timewait: Timewait, step: S
             "timewait_minimum_ns": timewait.minimum - timewait.start,
             "timewait_likely_ns": timewait.likely - timewait.start,
             "timewait_maximum_ns": timewait.maximum - timewait.start,
+            "free_from_ns": timewait.likely,
             "same_starting_psn": same_psn,
             **parameters,
         },
@@ -99,7 +108,7 @@ def _starting_psn(connection: Connection, kind: str) -> int | None:
     "take a fresh QP for each connection.",
 )
 def reused_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
-    for conflict, timewait, step in _early_reuse(event):
+    for conflict, timewait, step in _early_reuse(event, view):
         if step.message.time < timewait.minimum and not timewait.assumed:
             yield _reuse_verdict(event, conflict, timewait, step, timewait.minimum, "the shortest possible timewait of")
 
@@ -121,12 +130,19 @@ def reused_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     "connection.",
 )
 def reused_early(event: Event, view: View) -> Iterator[Verdict]:
-    for conflict, timewait, step in _early_reuse(event):
+    for conflict, timewait, step in _early_reuse(event, view):
         time = step.message.time
         if time < timewait.minimum and not timewait.assumed:
             continue
         if time < timewait.likely and not timewait.assumed:
-            verdict = _reuse_verdict(event, conflict, timewait, step, timewait.likely, "the timewait that Linux keeps,")
+            verdict = _reuse_verdict(
+                event,
+                conflict,
+                timewait,
+                step,
+                timewait.likely,
+                f"the timewait that {TIMEWAIT_MODELS[timewait.model]} keeps,",
+            )
             yield verdict._replace(confidence="probable")
         else:
             verdict = _reuse_verdict(
@@ -165,6 +181,8 @@ def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
     timewait = old.end(conflict.owner).timewait
     if conflict.owner_state in CLOSED_STATES and not (timewait and step.message.time < timewait.minimum):
         return
+    if not view.covered(old, old.steps[-1].message.time, step.message.time):
+        return  # its end may not have been captured
     identifier = comm_id(connection.active.comm_id or 0)
     yield Verdict(
         f"{end_name(connection.active)} uses Local Communication ID {identifier} for a new connection while "
@@ -275,6 +293,8 @@ def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     if len(unanswered) < 2:
         return
     waited = event.time - dreqs[-1].message.time
+    if not view.covered(connection, dreps[-1].message.time, event.time):
+        return
     yield Verdict(
         f"DREQ repeated {times(len(unanswered))} after a DREP (which may have been lost), at last "
         f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
@@ -351,7 +371,7 @@ def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
     advice="If the CA's software is known to end timewait early on purpose, read its T01 findings in that light.",
 )
 def short_timewait(event: Event, view: View) -> Iterator[Verdict]:
-    for conflict, timewait, step in _early_reuse(event):
+    for conflict, timewait, step in _early_reuse(event, view):
         end, memory = conflict.other.end(conflict.owner), view.memory["T08"]
         if step.message.time >= timewait.minimum or timewait.assumed:
             continue

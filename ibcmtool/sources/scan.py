@@ -4,9 +4,11 @@ Most records of a large capture are data packets. To tell them from CM messages 
 messages go to QP 1. Where the BTH lies depends on a few bytes only, the same in nearly all frames of a capture: their
 shape. So the format readers unpack these bytes and the destination QP together with the header of the record, and pass
 over a frame whose shape is known and whose QP is another, without building anything. Whatever has another shape is
-looked at with the finders that the decoder itself uses.
+looked at with the finders that the decoder itself uses. What tells of neighbours (ARP, neighbour discovery) has no BTH,
+so it is always of another shape.
 
-The test never refuses a frame in which the decoder finds a CM message, and takes few others.
+The test never refuses a frame in which the decoder finds a CM message, or that tells of a neighbour, and takes few
+others.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ibcmtool.frames import ERF, ETHERNET, FINDERS, INFINIBAND, LINUX_SLL, LINUX_SLL2, Found
+from ibcmtool.neighbours import announcement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -133,11 +136,14 @@ class Sieve:
         self.qpn_at = 0
 
     def wants(self, frame: memoryview, number: int, watched: Container[int]) -> bool:
-        """Whether a frame of another shape can be a CM message, or goes to a watched QP. Chooses the shape."""
+        """Whether a frame of another shape can be a CM message, goes to a watched QP, or tells of a neighbour.
+
+        Chooses the shape.
+        """
         try:
             found = self._finder(frame)
             if found is None:
-                return False
+                return announcement(self._link_type, frame) is not None
             word = qpn_word(frame, found[2] + QPN)[0]
         except (IndexError, struct.error):
             return False

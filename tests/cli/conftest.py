@@ -37,9 +37,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory, captures: Path) -> Path:
-    """A folder with `captures` (the samples) and `bad` (inputs that are damaged, foreign or none)."""
+    """A folder with `captures` (the samples), `reports` and `bad` (inputs that are damaged, foreign or none)."""
     place = tmp_path_factory.mktemp("workplace")
     (place / "captures").symlink_to(captures)
+    (place / "reports").symlink_to(captures.parent / "reports")
     bad = place / "bad"
     bad.mkdir()
     (bad / "directory").mkdir()

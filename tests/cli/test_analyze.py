@@ -122,3 +122,18 @@ def test_times_are_utc_unless_asked(run: Run, at_workplace: Path, monkeypatch: p
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_the_timewait_model_can_be_chosen(run: Run, at_workplace: Path) -> None:
+    """LAT 19, TAD 15; on the active side the QPN came back after 117 ms, more than that of no model."""
+    ends = {}
+    for model in ("auto", "linux-2.6", "illumos"):
+        arguments = ("captures/timewait_qpn_reuse.pcap", "--timewait-model", model, "--format", "json")
+        result = json.loads(run("analyze", *arguments).out)
+        first = result["connections"][0]
+        ends[model] = tuple(
+            round(float(first[side]["timewait_until"]) - float(first["closed"]), 2) for side in ("active", "passive")
+        )
+        assert "T01" in {finding["code"] for finding in result["findings"]}
+    assert ends == {"auto": (1.02, 2.05), "linux-2.6": (2.05, 2.05), "illumos": (1.21, 2.15)}
+    assert "(illumos, 1.21 s)" in run("timeline", "captures/timewait_qpn_reuse.pcap", "--timewait-model=illumos").out

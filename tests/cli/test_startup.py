@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("scapy", "pyshark", "numpy", "lxml", "zstandard", "dissectors")
+HEAVY = ("scapy", "pyshark", "numpy", "lxml", "zstandard")
 
 
 def imported(code: str, root: Path) -> set[str]:

@@ -84,3 +84,53 @@ def test_timewait_bounds_are_in_order(lat, tad):
     for role in ("active", "passive"):
         timewait = timers.timewait(0, request(lat=lat), SimpleNamespace(target_ack_delay=tad), role)
         assert 0 < timewait.minimum <= timewait.likely <= timewait.maximum
+
+
+MODELS = ("auto", "linux", "linux-2.6", "illumos", "iba")
+
+
+@pytest.mark.parametrize(
+    ("model", "active", "passive"),
+    [  # minimum, likely, maximum in ns; LAT 19, TAD 15
+        ("auto", (128 * MS, 1024 * MS, 4_294_967_296), (2048 * MS, 2048 * MS, 4_294_967_296)),
+        ("linux", (128 * MS, 1024 * MS, 2048 * MS), (2048 * MS,) * 3),
+        ("linux-2.6", (2048 * MS,) * 3, (2048 * MS,) * 3),
+        (
+            "illumos",
+            (134_217_728, 134_217_728 + 2 * 536_870_912, 134_217_728 + 2 * 1_073_741_824),
+            (2_147_483_648,) * 3,
+        ),
+        (
+            "iba",
+            (134_217_728, 134_217_728 + 2 * 536_870_912, 134_217_728 + 2 * 1_073_741_824),
+            (1_073_741_824, 2_147_483_648, 2_147_483_648),
+        ),
+    ],
+)
+def test_timewait_by_implementation(model, active, passive):
+    reply = SimpleNamespace(target_ack_delay=15)
+    assert timers.timewait(0, request(), reply, "active", model) == Timewait(0, *active, False, model)
+    assert timers.timewait(0, request(), reply, "passive", model) == Timewait(0, *passive, False, model)
+
+
+@pytest.mark.parametrize("lat", [None, *range(32)])
+@pytest.mark.parametrize("tad", [None, 0, 15, 31])
+@pytest.mark.parametrize("model", MODELS)
+def test_timewait_bounds_of_each_model_are_in_order(lat, tad, model):
+    for role in ("active", "passive"):
+        timewait = timers.timewait(0, request(lat=lat), SimpleNamespace(target_ack_delay=tad), role, model)
+        assert timewait.minimum <= timewait.likely <= timewait.maximum
+        assert timewait.assumed is (lat is None)
+
+
+@pytest.mark.parametrize("lat", range(10, 31))
+@pytest.mark.parametrize("tad", [None, 8, 10])
+@pytest.mark.parametrize("model", ["linux", "linux-2.6", "illumos"])
+def test_nobody_ends_timewait_earlier_than_auto_allows(lat, tad, model):
+    """So the certain verdict (T01) is right, whoever it is. Times below 1 ms, which Linux rounds up, are left out."""
+    reply = SimpleNamespace(target_ack_delay=tad)
+    for role in ("active", "passive"):
+        unknown = timers.timewait(0, request(lat=lat), reply, role)
+        known = timers.timewait(0, request(lat=lat), reply, role, model)
+        assert unknown.minimum <= max(known.minimum, MS)
+        assert known.maximum <= unknown.maximum

@@ -75,6 +75,7 @@ def test_a_connection(records: SimpleNamespace) -> None:
         "comm_id": "0xa0f70798",
         "state": "TIMEWAIT",
         "timewait_until": "1770804007.224400000",
+        "implementation": None,
     }
     assert [conn[name] for name in ("opened", "established", "closed", "duration")] == [
         "1770804001.000000000",

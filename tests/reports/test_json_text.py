@@ -50,6 +50,7 @@ def end_object(end: End) -> dict[str, Any]:
         "comm_id": None if end.comm_id is None else words.comm_id(end.comm_id),
         "state": end.state,
         "timewait_until": time(end.timewait.likely if end.timewait is not None else None),
+        "implementation": end.implementation.name if end.implementation is not None else None,
     }
 
 

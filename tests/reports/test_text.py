@@ -139,6 +139,20 @@ def test_many_are_summarised_with_the_problems_first(screen: Any, records: Simpl
     assert re.search(r"NVMe/RDMA 4420 +500 +100\.0 %", words)
     assert re.search(r"10\.77\.0\.3 → 10\.77\.0\.1 +167 +33\.4 %", words)
     assert re.search(r"H18 req-exhausted +60", words)
+    (row,) = [line for line in lines if re.match(r" *\d+-\d+  3 clients", line)]  # a group, see test_attempts.py
+    assert row.split()[0] == "441-500"
+    assert "60 of 500 connections shown, problems first: --all lists every one" in words
+    assert sum("warning  H18" in line for line in lines) == 1
+    assert "59 more attempts alike: connections 442-500" in words
+    assert len(lines) < 60
+
+
+def test_many_problems_that_are_not_alike_are_cut_off(screen: Any, records: SimpleNamespace) -> None:
+    analysis = records.crowd(500, 60)
+    for number, conn in enumerate(analysis.connections[-60:]):
+        conn.service_id += number
+    lines = report(screen, analysis, 80).lines
+    words = squeezed(lines)
     rows = [line for line in lines if re.match(r" *\d+  10\.", line)]
     assert len(rows) == text.CAP
     assert all("timed out" in row for row in rows)

@@ -26,6 +26,17 @@ def test_one_qp_towards_two_peers() -> None:
     assert B in finding.message
 
 
+def test_one_qp_towards_many_peers_is_told_once() -> None:
+    """X01: a dynamically connected QP has many; one line is enough."""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0, qpn=0x11)
+    for number in range(3, 9):
+        first.another(passive=Host(f"10.0.0.{number}")).establish(number, qpn=0x11)
+    result = run(first)
+    assert result.codes == ["X01"]
+    assert result.only("X01").related == (1,)
+
+
 def test_one_passive_qp_towards_two_peers() -> None:
     """X01: found at the REP."""
     first = Conversation(Host(A), Host(B))

@@ -1,4 +1,4 @@
-"""S08-S12 and T09: each fires on its breach, and is silent on the nearest innocent neighbour."""
+"""S08, S10-S12 and T09: each fires on its breach, and is silent on the nearest innocent neighbour."""
 
 from __future__ import annotations
 
@@ -32,31 +32,6 @@ def test_s08_silent_when_the_connection_is_known():
     late.active(60, "REQ")
     late.passive(60.01, "REJ", reason=10)
     assert "S08" not in run(talk).codes
-
-
-def loop(refusals):
-    talk = Conversation(active_qpn=QPN)
-    talk.establish(0)
-    for number in range(refusals):
-        attempt = talk.another(active_qpn=QPN)
-        attempt.active(60 + number * 0.2, "REQ")
-        attempt.passive(60.01 + number * 0.2, "REJ", reason=10)
-    return talk
-
-
-def test_s09_refused_over_and_over():
-    finding = run(loop(6)).only("S09")
-    assert finding.evidence["refusals"] == 4
-    assert finding.evidence["span_ns"] == 600_000_000
-
-
-def test_s09_silent_for_a_few_refusals():
-    assert "S09" not in run(loop(3)).codes
-
-
-def test_a_retry_loop_of_refusals_is_no_reuse_in_timewait():
-    """The refused QPs never carried data: nothing has to die out before the next attempt."""
-    assert not {"T01", "T02", "X01"} & set(run(loop(6)).codes)
 
 
 def refused_and_on(gap):
@@ -108,6 +83,15 @@ def dying(**req):
 def test_s12_a_dreq_sent_once():
     finding = run(dying(), until=60).only("S12")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
+
+
+def test_s12_says_when_the_sender_is_back_with_another_qpn():
+    talk = dying()
+    talk.another().active(25, "REQ", qpn=0x777)
+    assert "It is back since (REQ after 24 s, frame 6) with QPN 0x000777" in run(talk, until=60).only("S12").message
+    talk = dying()
+    talk.another(passive=Host("10.0.0.9")).active(25, "REQ", qpn=0x777)
+    assert "back" not in run(talk, until=60).only("S12").message
 
 
 def test_s12_silent_when_answered_repeated_not_yet_due_or_never_to_be_repeated():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from conversation import Conversation, Host, run
+from conversation import SECOND, Conversation, Host, run
+
+from ibcmtool.connections.tracker import Tracker
+from ibcmtool.coverage import Coverage
+from ibcmtool.rules import Judge
 
 WAIT = 4.294967296  # nominal time of response timeout 20
 
@@ -265,3 +269,106 @@ def test_only_req_that_is_allowed() -> None:
     talk = Conversation()
     talk.active(0, "REQ", max_cm_retries=0)
     assert run(talk, until=300).only("H18").severity == "warning"
+
+
+def test_requester_that_rejects_after_a_timeout() -> None:
+    """H18: fewer sends than allowed, but its REJ 4 says that it waited in vain. Told once."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(6.4, req)
+    reject = talk.active(10, "REJ", reason=4)
+    talk.again(10.1, reject)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+    assert finding.frames == ((0, req.frame), (0, 2), (0, reject.frame))
+    assert "2 of 16 sends of the REQ to 10.0.0.2 unanswered over 6.4 s, then the requester gave up (REJ 4)." in (
+        finding.message
+    )
+
+
+def test_requester_that_changes_its_mind() -> None:
+    """H18: it rejects before an answer was due (a consumer that is stopped), or for another reason."""
+    for time, reason in ((3, 4), (10, 28)):
+        talk = Conversation()
+        req = talk.active(0, "REQ")
+        talk.again(2.9, req)
+        talk.active(time, "REJ", reason=reason)
+        assert "H18" not in run(talk, until=300).codes
+
+
+def test_capture_at_the_targets_port() -> None:
+    """H18: several clients, one target; the REQs arrived."""
+    first = Conversation(Host("10.0.0.3"), Host("10.0.0.2"))
+    first.establish(0)
+    talk = first.another(Host("10.0.0.1"))
+    talk.repeat(talk.active(0, "REQ", max_cm_retries=2), every=6.3, count=2)
+    finding = run(first, until=60).only("H18")
+    assert "Captured at the target's port, it seems" in finding.message
+    assert finding.advice.startswith("Look at the target")
+
+
+def test_capture_at_the_requesters_port() -> None:
+    """H18: one client, several targets."""
+    first = Conversation(Host("10.0.0.1"), Host("10.0.0.3"))
+    first.establish(0)
+    talk = first.another(passive=Host("10.0.0.2"))
+    talk.repeat(talk.active(0, "REQ", max_cm_retries=2), every=6.3, count=2)
+    finding = run(first, until=60).only("H18")
+    assert "no telling if they arrived" in finding.message
+    assert finding.advice.startswith("Capture at the target too")
+
+
+def test_capture_somewhere_between() -> None:
+    """H18: it shows other pairs as well, or this one alone."""
+    first = Conversation(Host("10.0.0.3"), Host("10.0.0.4"))
+    for talk in (first.another(Host("10.0.0.1"), Host("10.0.0.2")), Conversation()):
+        talk.repeat(talk.active(0, "REQ", max_cm_retries=2), every=6.3, count=2)
+        if talk.capture is first.capture:
+            first.establish(0)
+        assert "The capture saw them at its capture point; no" in run(talk, until=60).only("H18").message
+
+
+def test_reqs_in_two_inputs() -> None:
+    """H18: the network carried them."""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=1)
+    talk.copy(0.0001, req, file=1)
+    talk.again(6.3, req)
+    message = run(talk, until=60).only("H18").message
+    assert "The network carried 1 of them to a second capture point; no" in message
+
+
+def test_reqs_that_the_other_input_does_not_have() -> None:
+    """H18: it shows the same two hosts, before and after."""
+    talk = Conversation()
+    for message in talk.establish(0):
+        talk.copy((message.time - talk.capture[0].time) / SECOND + 0.0001, message, file=1)
+    late = talk.another()
+    late.repeat(late.active(5, "REQ", max_cm_retries=2), every=6.3, count=2)
+    end = talk.capture[0].time + 60 * SECOND
+    tracker, judge = Tracker(), Judge()
+    judge.view.coverage = coverage = Coverage(("client.pcap", "server.pcap"), [talk.capture[0].time] * 2)
+    for message in sorted(talk.capture, key=lambda message: message.time):
+        coverage.note(message)
+        for event in tracker.feed(message):
+            judge.judge(event)
+    coverage.end(0, end)
+    coverage.end(1, end)
+    found = [finding for event in tracker.advance(end) for finding in judge.judge(event) if finding.code == "H18"]
+    assert len(found) == 1
+    assert "Input 2 shows these two hosts and was being captured meanwhile, but not the REQs; other" in found[0].message
+    assert found[0].advice.startswith("Look for drops between the two capture points")
+
+
+def test_what_the_requester_sees() -> None:
+    """H18: the advice names the kernel's log line, or the event that an RDMA CM consumer gets."""
+    for service_id, says in (
+        (0x0000000001061144, '"rdma connection establishment failed (-104)"'),
+        (0x0000000001061C06, "RDMA_CM_EVENT_UNREACHABLE with status -110"),
+    ):
+        talk = Conversation(service_id=service_id)
+        talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+        assert says in run(talk, until=60).only("H18").advice
+    talk = Conversation(service_id=0x1000000000000048)
+    talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+    assert "RDMA_CM" not in run(talk, until=60).only("H18").advice

@@ -11,14 +11,14 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host
 from ibcmtool import rules
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.model import CmMessage, Event, Finding
-from ibcmtool.rules import CATALOGUE, Judge, Rule, cross, response_times
+from ibcmtool.rules import CATALOGUE, Judge, Rule, cross, drep
 from ibcmtool.rules.catalogue import RuleFunction, StepTest, Verdict
 from ibcmtool.rules.occasions import again, anew, first, over
 from ibcmtool.rules.view import View
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
-# They remember what ordinary messages say, so they are asked each time.
-ALWAYS_ASKED = {"X02", "X03", "T10"}
+# They remember what ordinary messages say, so they are asked each time; X07 looks at the end of each connection.
+ALWAYS_ASKED = {"C05", "S13", "X02", "X03", "X07", "T10"}
 
 
 def tell(judge: Judge, talk: Conversation, until: float) -> list[Finding]:
@@ -111,7 +111,7 @@ def test_endless_histories_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -
 def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is bounded by the number of hosts, or by a constant."""
     monkeypatch.setattr(cross, "MOST_IDS", 32)
-    monkeypatch.setattr(response_times, "TOLD_KEPT", 16)
+    monkeypatch.setattr(drep, "TOLD_KEPT", 16)
 
     def remembered(lives: int) -> dict[str, int]:
         judge, talk = Judge(), Conversation(Host(A), Host(B))

@@ -75,6 +75,19 @@ def test_message_of_an_unknown_connection_later_on() -> None:
     assert "RTU, 2 s after the first CM message" in run(first).only("C02").message
 
 
+def test_requester_that_gives_up_what_never_came_by() -> None:
+    """C02: its REJ 4 names no id of the peer, so it never had an answer; with one it had."""
+    first = Conversation(Host("10.0.0.1"), Host("10.0.0.2"))
+    first.establish(0)
+    first.another().active(10, "REJ", reason=4)
+    finding = run(first).only("C02")
+    assert "an attempt that nobody answered (REJ 4, no id of the peer)" in finding.message
+    assert finding.advice.startswith("Capture at the requester")
+    second = Conversation()
+    second.active(10, "REJ", reason=4, remote_comm_id=5)
+    assert "nobody answered" not in run(second).only("C02").message
+
+
 def test_whole_connection() -> None:
     """C02"""
     talk = Conversation()

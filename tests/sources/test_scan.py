@@ -13,23 +13,26 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.traffic import (
+    CM,
     DATA,
     DATA_QPN,
     ENCAPSULATIONS,
     FORMATS,
     NAMES,
+    NEIGHBOURS,
     SCHEDULE,
     START,
     WITHOUT_SHAPE,
     capture_of,
     erf_file,
+    erf_of,
     outcome,
     pcap_file,
     pcapng_file,
     same,
 )
 
-from ibcmtool.model import CmMessage
+from ibcmtool.model import CmMessage, Neighbour
 from ibcmtool.sources import Attention, open_capture, scan
 
 ROOT = Path(__file__).parents[2]
@@ -63,14 +66,15 @@ def captures() -> list[Path]:
     return [path for folder in folders for path in sorted(folder.rglob("*.pcap*"))]
 
 
-def qpns_of(message: CmMessage) -> list[int]:
-    return [qpn for qpn in (getattr(message.fields, "local_qpn", None),) if qpn]
+def qpns_of(items: list[CmMessage | Neighbour]) -> list[int]:
+    fields = [item.fields for item in items if isinstance(item, CmMessage)]
+    return [each.local_qpn for each in fields if getattr(each, "local_qpn", None)]
 
 
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.name)
 def test_recorded_captures(path):
     decoded = outcome(path, [], everything=True)
-    qpns = set() if isinstance(decoded, str) else {qpn for message in decoded.messages for qpn in qpns_of(message)}
+    qpns = set() if isinstance(decoded, str) else set(qpns_of(decoded.messages))
     same(path, [qpns])
     same(path, [set(), qpns, qpns])
 
@@ -125,6 +129,30 @@ def test_the_shape_of_one_encapsulation_misjudges_no_other(make, tmp_path, conta
         path.write_bytes(content + b"".join(part[head:] for part in parts))
         result = same(path, [{DATA_QPN}])
         assert [message.frame for message in result.messages] == [5, 6, 7, 8, 9, 10, 11, 12], other
+
+
+@pytest.mark.parametrize("container", ["pcap", "pcapng", "erf"])
+def test_neighbours_are_seen_between_data_packets(make, tmp_path, looked_at, container):
+    """Whatever shape the data packets of their link type have; and these are passed over as before."""
+    path = tmp_path / "capture"
+    for which, name in enumerate(NAMES):
+        link_type, data = DATA["RC"][which]
+        told = [frame for other, frame in NEIGHBOURS if other == link_type]
+        if container == "erf" and link_type != 197:
+            continue
+        packets = [*[data] * 200, *told, CM["REQ"][which][1], *[data] * 200]
+        timed = [(START + number * 1_000_000, packet, len(packet)) for number, packet in enumerate(packets)]
+        if container == "erf":
+            content = b"".join(erf_of(packet, (time << 32) // 1_000_000_000, 0) for time, packet, _ in timed)
+        else:
+            content = getattr(make, container)(timed, link_type=link_type)
+        path.write_bytes(content)
+        looked_at.clear()
+        result = same(path)
+        assert [message.frame for message in result.messages] == list(range(201, 202 + len(told))), name
+        assert [isinstance(message, Neighbour) for message in result.messages] == [True] * len(told) + [False]
+        if name not in WITHOUT_SHAPE:
+            assert len(looked_at) <= 1 + len(told)
 
 
 def test_the_shape_follows_the_traffic(make, tmp_path, looked_at):

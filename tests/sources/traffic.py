@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP, UDP, IPOption_NOP, IPOption_Router_Alert
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
+from scapy.layers.inet6 import (
+    ICMPv6ND_NA,
+    ICMPv6NDOptDstLLAddr,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+)
 from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
@@ -18,6 +26,7 @@ from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 from ibcmtool.decode import Decoder
 from ibcmtool.model import CmMessage, Frame, InputInfo
+from ibcmtool.neighbours import neighbour
 from ibcmtool.sources import Attention, SourceError, open_capture
 
 SECOND = 1_000_000_000
@@ -97,8 +106,24 @@ CONTENTS = {
     "UD": BTH(opcode=0x64, dest_qp=DATA_QPN) / DETH(q_key=0x11, source_qp=7) / Raw(bytes(80)),
     "SA": BTH() / DETH(source_qp=1) / MAD(mgmt_class=3) / Raw(bytes(232)),
 }
+ADVERTISEMENT = IPv6(src="fd77::2", dst="ff02::1", hlim=255) / ICMPv6ND_NA(tgt="fd77::2", O=1)
+ADVERTISEMENT /= ICMPv6NDOptDstLLAddr(lladdr="52:54:00:aa:00:02")
+ANSWER = ARP(op=2, hwsrc="52:54:00:aa:00:02", psrc="10.77.0.2")
+NEIGHBOURS = [  # link type and a frame that tells of a neighbour
+    (link_type, bytes(link / packet))
+    for link_type, link in (
+        (1, ETHER),
+        (1, ETHER / Dot1Q(vlan=77)),
+        (1, ETHER / Dot1AD(vlan=7) / Dot1Q(vlan=77)),
+        (113, CookedLinux()),
+        (276, CookedLinuxV2()),
+        (197, ERF() / ERFEthernet() / ETHER),
+        (197, ERF(type="Ethernet") / ERFExtension(type=17) / ERFEthernet() / ETHER / Dot1Q(vlan=77)),
+    )
+    for packet in (ANSWER, ADVERTISEMENT)
+]
 OTHERS = [
-    (1, ETHER / ARP()),
+    (1, ETHER / ARP(op=3)),
     (1, ETHER / IP() / TCP() / Raw(bytes(100))),
     (1, ETHER / IP() / UDP(sport=5000, dport=53) / Raw(bytes(60))),
     (1, ETHER / IP(frag=64) / UDP() / Raw(bytes(60))),
@@ -122,6 +147,8 @@ for table in (CM, DATA):
             FRAMES.setdefault(link_type, []).append(data)
 for link_type, packet in OTHERS:
     FRAMES[link_type].append(bytes(packet))
+for link_type, data in NEIGHBOURS:
+    FRAMES[link_type].append(data)
 
 
 def erf_of(data: bytes, timestamp: int, padding: int) -> bytes:
@@ -147,7 +174,7 @@ def outcome(path: Path, schedule: list[set[int]], *, everything: bool) -> Result
             for frame in capture.scan(attention):
                 frames.append(frame)
                 assert capture.info.frames == frame.number
-                message = decode(frame, watched if frame.number <= attention.until else ())
+                message = decode(frame, watched if frame.number <= attention.until else ()) or neighbour(frame)
                 if isinstance(message, CmMessage):
                     attention.heard(frame.number)
                     watched.clear()

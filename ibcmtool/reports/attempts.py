@@ -1,0 +1,135 @@
+"""Grouped attempts in words and as JSON: how many, of whom, how all of them ended, and when trying again is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ibcmtool import words
+from ibcmtool.model import Connection
+from ibcmtool.reports import rejects
+from ibcmtool.reports.clock import Clock
+from ibcmtool.views.attempts import MOST_CLIENTS, Attempts
+from ibcmtool.views.refusals import Refusal
+from ibcmtool.views.retry import Retry, safe_retry
+
+STALE_CONNECTION, INVALID_SERVICE_ID, CONSUMER_REJECT = 10, 8, 28
+MOST_IN_JSON = 100  # groups, the largest
+
+
+def sentence(group: Attempts, clock: Clock) -> str:
+    """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ..."."""
+    clients = len(group.clients)
+    several = f"of {'over ' if clients >= MOST_CLIENTS else ''}{words.count(clients, 'client')} " if clients > 1 else ""
+    span = group.over - group.opened
+    text = f"{words.count(group.count, 'attempt')} {several}in {words.duration(span)}, {_all_ended(group)}"
+    retry = group.retry()
+    if retry is not None:
+        return f"{text}; {retry_words(retry, clock, group.opened)}"
+    first, last = clock.time(group.opened, 3), clock.time(group.last_opened, 3)
+    return f"{text}; first {first}, last {last}"
+
+
+def _all_ended(group: Attempts) -> str:
+    ending = group.ending
+    if ending.refusal is not None:
+        meaning = _meaning(group, ending.refusal)
+        return f"all {refusal_words(ending.refusal)}" + (f": {meaning}" if meaning else "")
+    if ending.outcome == "partial":
+        return "all given up by the requester (REJ 4); none of their REQs is in the capture"
+    how = "all timed out" if ending.outcome == "timed_out" else "all unfinished at the end of the capture"
+    requests = words.count(group.requests, "REQ")
+    requests += f" ({group.repeated:,} of them retransmissions)" if group.repeated else ""
+    if ending.answered:
+        return f"{how} although {target(group)} had answered; {requests}"
+    return f"{how}: no answer of {target(group)} to {requests}"
+
+
+def refusal_words(refusal: Refusal) -> str:
+    """ "REJ 28 consumer reject by the active side"; the passive side, who refuses as a rule, is not named."""
+    if refusal.sidr:
+        from dissectors.cm_codes import SIDR_STATUSES
+
+        status = refusal.reason
+        if status is None:
+            return "SIDR status unknown"
+        return f"SIDR status {status} {SIDR_STATUSES.get(status, 'unknown status')}"
+    name = f"REJ {rejects.named(refusal.reason)}" if refusal.reason is not None else "REJ, reason not captured"
+    return name + (" by the active side" if refusal.by == "active" else "")
+
+
+def _meaning(group: Attempts, refusal: Refusal) -> str:
+    if refusal.words or refusal.sidr:
+        return refusal.words
+    if refusal.reason == STALE_CONNECTION:
+        return rejects.STALE
+    if refusal.reason == INVALID_SERVICE_ID:
+        return f"nothing listens on {target(group)}"
+    if refusal.reason == CONSUMER_REJECT:
+        return rejects.NO_REASON
+    return ""
+
+
+def target(group: Attempts) -> str:
+    """ "port 4420 of 10.0.0.2", where the name of the passive end has a port; else its address and the service."""
+    address = words.address(group.key.passive)
+    host, _, port = group.passive_name.rpartition(":")
+    if host and port.isdecimal() and host.strip("[]") == address:
+        return f"port {port} of {address}"
+    return f"{address}, {group.key.service}"
+
+
+def retry_of(connection: Connection) -> Retry | None:
+    """When the consumer of a single attempt can safely try again; None where no REJ 10 tells it to wait."""
+    step = connection.reject
+    if connection.outcome != "rejected" or step is None or step.message.fields.reason != STALE_CONNECTION:
+        return None
+    conflicts = connection.reply_conflicts if step.sender == "active" else connection.request_conflicts
+    return safe_retry(conflicts, step.message.time)
+
+
+def retry_words(retry: Retry, clock: Clock, near: int) -> str:
+    """The earliest safe retry, or why it cannot be told; `near` is a time whose day the reader knows."""
+    held = f"connection{'s' if len(retry.held) > 1 else ''} {words.numbers(retry.held)}"
+    if retry.time is None:
+        why = "the old connection is not in the capture" if not retry.held else f"no DREQ on {held} was seen"
+        return f"earliest safe retry unknown: {why}"
+    moment = -(-retry.time // words.MILLISECOND) * words.MILLISECOND
+    day = f"{clock.date(moment)} " if clock.date(moment) != clock.date(near) else ""
+    about = "about " if retry.assumed else ""
+    text = f"earliest safe retry {about}{day}{clock.time(moment, 3)} {clock.zone_name(moment)}"
+    if retry.basis == "retrying":
+        return f"{text}, if the DREQ on {held} stays unanswered to the last"
+    if retry.basis == "exhausted":
+        return f"{text}, as the DREQ on {held} was never answered"
+    return text
+
+
+def json_objects(groups: Sequence[Attempts]) -> list[dict[str, Any]]:
+    """The largest groups, in the order of their first attempts."""
+    largest = sorted(groups, key=lambda group: -group.count)[:MOST_IN_JSON]
+    return [_json_object(group) for group in sorted(largest, key=lambda group: group.opened)]
+
+
+def _json_object(group: Attempts) -> dict[str, Any]:
+    refusal, retry = group.ending.refusal, group.retry()
+    clients = len(group.clients)
+    return {
+        "attempts": group.count,
+        "connections": group.ids,
+        "clients": clients,
+        "active": group.active_name or (words.address(next(iter(group.clients))) if clients == 1 else None),
+        "passive": group.passive_name or words.address(group.key.passive),
+        "service": {
+            "id": None if group.service_id is None else words.service_id(group.service_id),
+            "name": group.key.service,
+        },
+        "outcome": group.ending.outcome,
+        "reason": None if refusal is None else refusal.reason,
+        "words": (refusal.words or None) if refusal is not None else None,
+        "first": words.seconds(group.opened),
+        "last": words.seconds(group.last_opened),
+        "requests": {"sent": group.requests, "retransmissions": group.repeated},
+        "earliest_safe_retry": None if retry is None or retry.time is None else words.seconds(retry.time),
+        "retry_basis": None if retry is None else retry.basis,
+    }

@@ -1,0 +1,166 @@
+"""The table of a view: one row a pair, target or service, columns by the width at hand.
+
+A column of noughts is left out. Narrow terminals lose what the notes under the rows tell as well, then put names on two
+lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+from ibcmtool import words
+from ibcmtool.model import SEVERITIES, Outcome
+from ibcmtool.reports import by_notes, columns, style
+from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.columns import Column
+from ibcmtool.reports.page import Page
+from ibcmtool.views.rows import By, Row, View
+
+_NONE = "-"
+
+
+class _Count(NamedTuple):
+    """A column of numbers."""
+
+    title: str
+    number: Callable[[Row], int]
+    style: str = ""
+    text: Callable[[int], str] = words.number
+
+
+def _outcome(outcome: Outcome) -> _Count:
+    name = words.OUTCOMES[outcome]
+    shown = "" if style.OUTCOME[outcome] == style.OUTCOME["closed"] else style.OUTCOME[outcome]
+    return _Count(name, lambda row: row.tally.outcomes[outcome], shown)
+
+
+_CONNECTED = _Count("connected", lambda row: row.tally.connected, style.OUTCOME["established"])
+_ATTEMPTS = _Count("attempts", lambda row: row.tally.connections)
+_PART = _Count("in part", lambda row: row.tally.outcomes["partial"], style.QUIET)
+_FAILED = (_outcome("rejected"), _outcome("timed_out"), _outcome("stale"), _outcome("half_open"))
+_OF_TARGETS = (
+    _Count("clients", lambda row: row.clients),
+    _ATTEMPTS,
+    _CONNECTED,
+    *_FAILED,
+    _outcome("connecting"),
+    _PART,
+    _Count("p50", lambda row: row.tally.last_to_reply.percentile(50), text=words.duration),
+    _Count("p99", lambda row: row.tally.last_to_reply.percentile(99), text=words.duration),
+    _Count("max", lambda row: row.tally.last_to_reply.maximum, text=words.duration),
+    _Count("REQs", lambda row: row.tally.requests),
+    _Count("again", lambda row: row.tally.repeated),
+    _Count("MRAs", lambda row: row.tally.mras),
+    _Count("unanswered", lambda row: row.tally.unanswered, style.OUTCOME["timed_out"]),
+)
+_COUNTS: dict[By, tuple[_Count, ...]] = {
+    "pair": (
+        _Count("conns", lambda row: row.tally.connections),
+        _CONNECTED,
+        _Count("active closed", lambda row: row.tally.closed_by["active"]),
+        _Count("passive closed", lambda row: row.tally.closed_by["passive"]),
+        _Count("both closed", lambda row: row.tally.closed_by["both"]),
+        _outcome("established")._replace(title="open"),
+        *_FAILED,
+        _outcome("connecting"),
+        _outcome("resolved"),
+        _PART,
+    ),
+    "target": _OF_TARGETS,
+    "service": (_Count("targets", lambda row: row.targets), *_OF_TARGETS),
+}
+_ALWAYS = ("conns", "attempts", "connected")
+# What leaves first when there is no room.
+_LEAVING: dict[By, tuple[str, ...]] = {
+    "pair": ("both closed", "connecting", "open", "in part", "passive closed", "active closed", "half open"),
+    "target": ("MRAs", "again", "REQs", "unanswered", "in part", "clients", "half open", "stale", "p99", "max", "p50"),
+    "service": ("MRAs", "again", "REQs", "unanswered", "in part", "half open", "stale", "p99", "max", "targets", "p50"),
+}
+_INLINE_LOSES = 3  # columns, before names go on two lines
+
+
+def lines(page: Page, view: View, rows: Sequence[Row], clock: Clock) -> Iterator[Text]:
+    """The table; what is wrong with a row stands under it."""
+    if not rows:
+        return
+    row_end = 0
+    for row, line in columns.draw(page, _chosen(page, view.by, rows)):
+        if row > row_end:
+            yield from by_notes.notes(page, rows[row_end], clock, several_inputs=len(view.inputs) > 1)
+        row_end = max(row, row_end)
+        yield line
+    yield from by_notes.notes(page, rows[row_end], clock, several_inputs=len(view.inputs) > 1)
+
+
+def _chosen(page: Page, by: By, rows: Sequence[Row]) -> list[Column]:
+    inline, stacked = _names(page, by, rows, stacked=False), _names(page, by, rows, stacked=True)
+    numbers = {
+        count.title: _numbers(count, rows)
+        for count in _COUNTS[by]
+        if count.title in _ALWAYS or any(count.number(row) for row in rows)
+    }
+    leaving = [title for title in _LEAVING[by] if title in numbers]
+    findings = _findings(rows)
+    # Richest first.
+    ways = [(inline, n) for n in range(min(_INLINE_LOSES, len(leaving)) + 1)]
+    ways += [(stacked, n) for n in range(len(leaving) + 1)]
+    tables = []
+    for names, gone in ways:
+        kept = [column for title, column in numbers.items() if title not in leaving[:gone]]
+        table = [*names, *kept, *findings]
+        if columns.fits(table, page.width):
+            return table
+        tables.append(table)
+    return next((table for table in tables if columns.fits(table, page.width, cut=True)), tables[-1])
+
+
+def _names(page: Page, by: By, rows: Sequence[Row], *, stacked: bool) -> list[Column]:
+    """What a row is about: in one column or two, or in one on two lines."""
+    arrow = page.glyphs.arrow
+    if by == "service":
+        return [Column("service", cells=[[page.text(_service(row))] for row in rows], least=16)]
+    if by == "pair":
+        parts = [(_active(row), f"{arrow} {_passive(row)}") for row in rows]
+        cells = [[page.text(one), page.text(two)] if stacked else [page.text(f"{one} {two}")] for one, two in parts]
+        return [Column(f"active {arrow} passive", cells=cells, least=20)]
+    if stacked:
+        cells = [[page.text(_passive(row)), page.text(f"  {_service(row)}", style.QUIET)] for row in rows]
+        return [Column("target", cells=cells, least=20)]
+    return [
+        Column("target", cells=[[page.text(_passive(row))] for row in rows]),
+        Column("service", cells=[[page.text(_service(row))] for row in rows], least=16),
+    ]
+
+
+def _active(row: Row) -> str:
+    return row.active.name if row.active else ""
+
+
+def _passive(row: Row) -> str:
+    return row.passive.name if row.passive else ""
+
+
+def _service(row: Row) -> str:
+    return row.service.name if row.service else ""
+
+
+def _numbers(count: _Count, rows: Sequence[Row]) -> Column:
+    cells = []
+    for row in rows:
+        number = count.number(row)
+        cells.append([Text(count.text(number), count.style) if number else Text(_NONE, style.QUIET)])
+    return Column(count.title, "right", cells=cells)
+
+
+def _findings(rows: Sequence[Row]) -> list[Column]:
+    """Codes, worst first; no column where there is none."""
+    if not any(row.tally.codes for row in rows):
+        return []
+    cells = []
+    for row in rows:
+        worst = sorted(row.tally.severities.items(), key=lambda found: (SEVERITIES.index(found[1]), found[0]))
+        cells.append([Text(" ").join(Text(code, style.SEVERITY[severity]) for code, severity in worst)])
+    return [Column("findings", cells=cells, least=11)]

@@ -1,0 +1,214 @@
+"""`iface:NAME`: the CM packets on a network interface, or on an RDMA device where libpcap can capture from such.
+
+Soft RoCE (rxe) and mirror ports show their packets to the host. A RoCE adapter does not: it takes them off the wire
+itself, and its interface stays silent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Container, Sequence
+from threading import Event
+from typing import Literal
+
+from ibcmtool.frames import ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2
+from ibcmtool.model import Frame
+from ibcmtool.sources import link_types
+from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.live import Arrival, Deliver
+from ibcmtool.sources.live.bpf import bpf_filter
+from ibcmtool.sources.live.instead import offloading, other_ways
+from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
+from ibcmtool.sources.live.ports import net_devices, ports
+from ibcmtool.words import count
+
+SNAP_LENGTH = 512  # what the filter lets through is shorter; the kernel sets so much aside for each packet
+BUFFER_SIZE = 16 << 20
+POLL = 0.1  # seconds between two looks at `stop`
+BATCH = 4096  # packets
+COUNTED_EVERY = 1.0  # seconds between two looks at the drop counter
+SUSPICIOUS = 30.0  # seconds without a packet on the interface of an adapter
+MOST_NAMES = 12  # of interfaces in a message
+
+ANY = "any"
+NO_SUCH_DEVICE, NO_PERMISSION, NOT_UP, NO_PROMISCUOUS = -5, -8, -9, -11  # PCAP_ERROR_...
+SIOCGIFHWADDR = 0x8927
+ARPHRD_INFINIBAND = 32
+PACKET_OTHERHOST, PACKET_OUTGOING = 3, 4  # of Linux cooked headers
+_packet_type = {LINUX_SLL: struct.Struct("!H").unpack_from, LINUX_SLL2: struct.Struct("!10xB").unpack_from}
+
+
+class InterfaceSource:
+    """One network interface, `any` for all of them, or an RDMA device. buffer_size: bytes the kernel may hold."""
+
+    made_up = False
+    speed = 1.0
+
+    def __init__(self, name: str, rest: str, buffer_size: int = BUFFER_SIZE) -> None:
+        self.name = name
+        self.silence = "open connections send no CM messages, and a RoCE adapter shows the host none of its packets"
+        self.dropped = 0
+        self.damaged = False
+        self.notes: list[str] = []
+        self._device = rest
+        self._buffer_size = buffer_size
+        self._handle: Handle | None = None
+        self._in_use = threading.Lock()
+        self._own: frozenset[bytes] = frozenset()  # MAC addresses
+        self._adapters: Sequence[str] = ()
+
+    def open(self) -> None:
+        try:
+            rdma = sniffs_rdma()
+        except OSError:
+            raise SourceError(self.name, "libpcap is not installed", "apt install libpcap0.8, or dnf install libpcap")
+        self._check_name(rdma)
+        try:
+            self._handle = handle = Handle(self._device, SNAP_LENGTH, self._buffer_size)
+        except PcapError as error:
+            raise self._refusal(error) from None
+        if handle.link_type not in FINDERS:
+            raise SourceError(
+                self.name, link_types.problem([handle.link_type]), f"name another interface: {_interfaces()}"
+            )
+        handle.set_filter(bpf_filter(handle.link_type))
+        if self._device == ANY:
+            self.notes.append(f"{self.name}: a packet that passes two interfaces is seen twice, and counts once (X05)")
+        self._adapters = offloading(self._device)
+        if self._adapters:
+            self.silence = self._unseen()
+
+    def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
+        assert self._handle is not None
+        poll = select.poll()
+        poll.register(self._handle.fileno(), select.POLLIN)
+        begun = counted = time.monotonic()
+        silent = True
+        while not stop.is_set():
+            poll.poll(POLL * 1000)
+            arrivals = self._arrived()
+            if arrivals is None:
+                return
+            if arrivals:
+                silent = False
+                deliver(arrivals)
+            now = time.monotonic()
+            if now - counted > COUNTED_EVERY:
+                counted = now
+                self._count()
+            if silent and self._adapters and now - begun > SUSPICIOUS:
+                self.notes.append(f"{self.name}: nothing so far; {self._unseen()}")
+                silent = False
+
+    def close(self) -> None:
+        self._count()
+        with self._in_use:
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                handle.close()
+
+    def _arrived(self) -> list[Arrival] | None:
+        """What is there; None after `close`. Raises SourceError when the interface has gone."""
+        arrivals: list[Arrival] = []
+        with self._in_use:
+            if self._handle is None:
+                return None
+            link_type, new = self._handle.link_type, tuple.__new__
+            try:
+                for packet_time, data, wire_length in self._handle.packets():
+                    frame = new(Frame, (0, 0, packet_time, link_type, data, wire_length))
+                    arrivals.append(Arrival(frame, self._direction(link_type, data)))
+                    if len(arrivals) == BATCH:
+                        break
+            except PcapError as error:
+                raise SourceError(self.name, f"capturing ended: {error}", "check ip link") from None
+        return arrivals
+
+    def _count(self) -> None:
+        with self._in_use:
+            if self._handle is not None:
+                self.dropped = self._handle.dropped()
+
+    def _direction(self, link_type: int, data: bytes) -> Literal["in", "out"] | None:
+        """A cooked header tells it; on Ethernet the own MAC address does, where it is at one end only."""
+        if link_type in _packet_type:
+            (kind,) = _packet_type[link_type](data)
+            return "out" if kind == PACKET_OUTGOING else "in" if kind < PACKET_OTHERHOST else None
+        if link_type != ETHERNET:
+            return None
+        sent, received = data[6:12] in self._own, data[:6] in self._own
+        return None if sent == received else "out" if sent else "in"
+
+    def _check_name(self, sniffs: bool) -> None:
+        """Whether there is such a device. Raises SourceError; learns the MAC addresses."""
+        name = self._device
+        if not name:
+            raise SourceError(self.name, "names no interface", f"there are {_interfaces()}")
+        if name == ANY:
+            return
+        mac, kind = _hardware_address(name)
+        if kind == ARPHRD_INFINIBAND:
+            raise SourceError(
+                self.name, "is IP over InfiniBand, where no CM message passes", "ibcmtool sources says what shows them"
+            )
+        if mac is not None:
+            self._own = frozenset({mac}) if any(mac) else frozenset()
+            return
+        mine = [port for port in ports() if port.device == name]
+        if not mine:
+            raise SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
+        if not sniffs:
+            raise SourceError(
+                self.name,
+                "is an RDMA device, and the libpcap of this host was built without RDMA support",
+                other_ways(mine[0]) or "build libpcap with libibverbs",
+            )
+        macs = {_hardware_address(one)[0] for port in mine for one in net_devices(port)}
+        self._own = frozenset(mac for mac in macs if mac is not None)
+
+    def _refusal(self, error: PcapError) -> SourceError:
+        if error.status in (NO_PERMISSION, NO_PROMISCUOUS):
+            python = os.path.realpath(sys.executable)
+            return SourceError(
+                self.name,
+                "capturing needs the capability CAP_NET_RAW",
+                f"run it with sudo, or once sudo setcap cap_net_raw+ep {python}",
+            )
+        if error.status == NOT_UP:
+            return SourceError(self.name, "the interface is down", f"ip link set {self._device} up")
+        if error.status == NO_SUCH_DEVICE:
+            return SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
+        return SourceError(self.name, f"cannot be captured from: {error}", f"there are {_interfaces()}")
+
+    def _unseen(self) -> str:
+        names = ", ".join(self._adapters)
+        ways = next((other_ways(port) for port in ports() if port.device in self._adapters), "")
+        return (
+            f"{names} {'takes its' if len(self._adapters) == 1 else 'take their'} RoCE packets off the wire unseen by "
+            f"the host{'; ' + ways if ways else ''}"
+        )
+
+
+def _interfaces() -> str:
+    """The interfaces of this network namespace."""
+    names = [name for _, name in socket.if_nameindex()]
+    more = f" and {count(len(names) - MOST_NAMES, 'other')}" if len(names) > MOST_NAMES else ""
+    return ", ".join([*names[:MOST_NAMES], ANY]) + more
+
+
+def _hardware_address(name: str) -> tuple[bytes | None, int]:
+    """MAC address and ARP hardware type of an interface; (None, 0) where there is no such one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asked:
+        try:
+            answer = fcntl.ioctl(asked, SIOCGIFHWADDR, struct.pack("40s", name.encode()[:15]))
+        except OSError:
+            return None, 0
+    (kind,) = struct.unpack_from("=H", answer, 16)
+    return answer[18:24], kind

@@ -1,0 +1,140 @@
+"""libpcap, by the ctypes prototypes that Scapy ships (scapy.libs.winpcapy, which despite its name is for all of them).
+
+Scapy's own sockets on top of them have no immediate mode on Linux, times as floats, no choice of the buffer and no drop
+counters; so the handle is made here, of the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ctypes import POINTER, byref, c_char_p, c_int, c_ubyte, c_void_p, create_string_buffer, string_at
+from pathlib import Path
+from typing import Any, NamedTuple
+
+NANOSECONDS = 1  # PCAP_TSTAMP_PRECISION_NANO
+UNKNOWN_NETMASK = -1  # PCAP_NETMASK_UNKNOWN
+TIMEOUT = 100  # ms; without a meaning in immediate mode, but 0 is not allowed everywhere
+
+# What Scapy has no prototypes for, or not in all versions that serve us.
+_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "pcap_set_immediate_mode": (c_int, [c_void_p, c_int]),
+    "pcap_set_tstamp_precision": (c_int, [c_void_p, c_int]),
+    "pcap_get_tstamp_precision": (c_int, [c_void_p]),
+    "pcap_set_buffer_size": (c_int, [c_void_p, c_int]),
+    "pcap_get_selectable_fd": (c_int, [c_void_p]),
+    "pcap_statustostr": (c_char_p, [c_int]),
+}
+
+
+class PcapError(Exception):
+    """`str()` is what libpcap says of it; status: its PCAP_ERROR_ number, -1 where it has none."""
+
+    def __init__(self, text: str, status: int = -1) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Packet(NamedTuple):
+    """One packet as libpcap hands it out."""
+
+    time: int  # ns since the epoch
+    data: bytes
+    wire_length: int
+
+
+class Handle:
+    """A live capture on one device that lets a packet through as soon as it is there. Belongs to one thread."""
+
+    def __init__(self, device: str, snap_length: int, buffer_size: int) -> None:
+        """Raises OSError where libpcap is not installed, PcapError where the device cannot be captured from."""
+        self._lib = lib = _library()
+        text = create_string_buffer(lib.PCAP_ERRBUF_SIZE)
+        self._pcap = lib.pcap_create(device.encode(), text)
+        if not self._pcap:
+            raise PcapError(_text(text.value))
+        try:
+            lib.pcap_set_snaplen(self._pcap, snap_length)
+            lib.pcap_set_promisc(self._pcap, 1)  # a mirror port gets what is addressed to others
+            lib.pcap_set_timeout(self._pcap, TIMEOUT)
+            self._call("pcap_set_buffer_size", self._pcap, buffer_size)
+            self._call("pcap_set_immediate_mode", self._pcap, 1)
+            self._call("pcap_set_tstamp_precision", self._pcap, NANOSECONDS)
+            status = lib.pcap_activate(self._pcap)
+            if status < 0:
+                said = _text(lib.pcap_geterr(self._pcap)) or _text(self._call("pcap_statustostr", status))
+                raise PcapError(said, status)
+            if lib.pcap_setnonblock(self._pcap, 1, text) < 0:
+                raise PcapError(_text(text.value))
+        except BaseException:
+            lib.pcap_close(self._pcap)
+            raise
+        self.link_type: int = lib.pcap_datalink(self._pcap)
+        self._unit = 1 if self._call("pcap_get_tstamp_precision", self._pcap) == NANOSECONDS else 1000
+        self._header = POINTER(lib.pcap_pkthdr)()
+        self._data = POINTER(c_ubyte)()
+
+    def set_filter(self, expression: str) -> None:
+        """Let the kernel hand out only what matches. Raises PcapError."""
+        program = self._lib.bpf_program()
+        compiled = self._lib.pcap_compile(self._pcap, byref(program), expression.encode(), 1, UNKNOWN_NETMASK)
+        if compiled < 0:
+            raise PcapError(_text(self._lib.pcap_geterr(self._pcap)))
+        try:
+            if self._lib.pcap_setfilter(self._pcap, byref(program)) < 0:
+                raise PcapError(_text(self._lib.pcap_geterr(self._pcap)))
+        finally:
+            self._lib.pcap_freecode(byref(program))
+
+    def fileno(self) -> int:
+        """What to wait for."""
+        return int(self._call("pcap_get_selectable_fd", self._pcap))
+
+    def packets(self) -> Iterator[Packet]:
+        """Those that are there now. Raises PcapError when the device has gone."""
+        following, pcap = self._lib.pcap_next_ex, self._pcap
+        header, data, unit = self._header, self._data, self._unit
+        header_at, data_at = byref(header), byref(data)
+        while (status := following(pcap, header_at, data_at)) == 1:
+            head = header.contents
+            stamp = head.ts
+            time = stamp.tv_sec * 1_000_000_000 + stamp.tv_usec * unit
+            yield Packet(time, string_at(data, head.caplen), head.len)
+        if status < 0:
+            raise PcapError(_text(self._lib.pcap_geterr(pcap)), status)
+
+    def dropped(self) -> int:
+        """Packets that passed the filter and found the buffer full."""
+        counts = self._lib.pcap_stat()
+        return int(counts.ps_drop) if self._lib.pcap_stats(self._pcap, byref(counts)) == 0 else 0
+
+    def close(self) -> None:
+        self._lib.pcap_close(self._pcap)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return _function(name)(*arguments)
+
+
+def sniffs_rdma() -> bool:
+    """Whether the libpcap of this host was built to capture from RDMA devices: it brings libibverbs with it then.
+
+    Raises OSError where libpcap is not installed.
+    """
+    _library()
+    return "/libibverbs." in Path("/proc/self/maps").read_text()
+
+
+def _library() -> Any:
+    from scapy.libs import winpcapy  # it raises OSError where there is no libpcap
+
+    return winpcapy
+
+
+def _function(name: str) -> Any:
+    function = getattr(_library()._lib, name)
+    function.restype, function.argtypes = _PROTOTYPES[name]
+    return function
+
+
+def _text(said: bytes | None) -> str:
+    """libpcap's words as the end of a line of ours."""
+    return " ".join((said or b"").decode(errors="replace").split()).rstrip(".")

@@ -1,0 +1,139 @@
+"""The totals of one row of a view: what became of its connections, and how quickly they were answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ibcmtool.connections.book import TIMEOUT
+from ibcmtool.model import SEVERITIES, CmMessage, Connection, Outcome, Severity, Step
+from ibcmtool.views.peak import Peak
+from ibcmtool.views.places import Arrival
+from ibcmtool.views.refusals import Refusal, refusal_of
+from ibcmtool.views.times import Times
+
+Closer = Literal["active", "passive", "both", "unknown"]  # who sent the first DREQ; both: they crossed
+
+MOST_REFUSALS = 100  # different ones; beyond, a consumer's words are left out
+REQUESTS, REPLIES = ("REQ", "SIDR_REQ"), ("REP", "SIDR_REP")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over connections; a SIDR exchange counts as one, its SIDR_REQ as REQ and its SIDR_REP as REP."""
+
+    connections: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    connected: int = 0  # came to life, whatever became of them
+    closed_by: Counter[Closer] = field(default_factory=Counter)
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    requests: int = 0  # REQs sent, retransmissions included
+    repeated: int = 0  # retransmissions among them
+    mras: int = 0
+    unanswered: int = 0  # attempts whose REQ was seen, but nothing of the passive side
+    unseen: int = 0  # attempts of which nothing was seen but that their requester gave up
+    arrivals: Counter[Arrival] = field(default_factory=Counter)  # of the unanswered, with several inputs
+    first_to_reply: Times = field(default_factory=Times)  # what the requester waited: first REQ to REP
+    last_to_reply: Times = field(default_factory=Times)  # what the passive side took: last REQ before the REP to it
+    peak: Peak = field(default_factory=Peak)  # of REQs sent
+    codes: Counter[str] = field(default_factory=Counter)  # of findings that concern its connections
+    severities: dict[str, Severity] = field(default_factory=dict)  # by code: the worst
+    first: int | None = None  # when the first connection was opened
+    last: int | None = None
+
+    def add(self, connection: Connection) -> None:
+        """One more connection."""
+        self.connections += 1
+        self.outcomes[connection.outcome] += 1
+        opened = connection.opened
+        self.first = opened if self.first is None else min(self.first, opened)
+        self.last = opened if self.last is None else max(self.last, opened)
+        if came_to_life(connection):
+            self.connected += 1
+            closer = closer_of(connection)
+            if closer is not None:
+                self.closed_by[closer] += 1
+        refusal = refusal_of(connection)
+        if refusal is not None:
+            if len(self.refusals) >= MOST_REFUSALS and refusal not in self.refusals:
+                refusal = refusal._replace(words="")
+            self.refusals[refusal] += 1
+        self.unanswered += is_unanswered(connection)
+        self.unseen += given_up_unseen(connection)
+        self._add_messages(connection)
+
+    def add_finding(self, code: str, severity: Severity) -> None:
+        """A finding that concerns one of the connections."""
+        self.codes[code] += 1
+        self.severities[code] = worse(severity, self.severities.get(code, severity))
+
+    @property
+    def worst(self) -> Severity | None:
+        """The severity of the worst finding."""
+        return min(self.severities.values(), key=SEVERITIES.index, default=None)
+
+    def _add_messages(self, connection: Connection) -> None:
+        first = last = reply = None
+        for step in connection.steps:
+            kind = step.message.type
+            if kind in REQUESTS:
+                self.requests += 1
+                self.repeated += step.retransmission_of is not None
+                self.peak.add(step.message.time)
+                if reply is None:
+                    first, last = first or step, step
+            elif kind in REPLIES and reply is None:
+                reply = step
+            elif kind == "MRA":
+                self.mras += 1
+        if first is not None and last is not None and reply is not None:
+            self.first_to_reply.add(elapsed(first, reply))
+            self.last_to_reply.add(elapsed(last, reply))
+
+
+def worse(one: Severity, other: Severity) -> Severity:
+    return min(one, other, key=SEVERITIES.index)
+
+
+def came_to_life(connection: Connection) -> bool:
+    """Whether it was established (a SIDR exchange: resolved). A connection seen in part was, before the capture."""
+    if connection.outcome == "resolved":
+        return True
+    return connection.established is not None and connection.outcome != "partial"
+
+
+def is_unanswered(connection: Connection) -> bool:
+    """Whether an attempt ended, or stands at the end of the capture, without a word of the passive side."""
+    return connection.outcome in ("timed_out", "connecting") and connection.history.upper() == connection.history
+
+
+def given_up_unseen(connection: Connection) -> bool:
+    """Whether all that was seen of an attempt is the REJ 4 of a requester who never got an answer."""
+    if connection.outcome != "partial" or not connection.steps:
+        return False
+    return all(step.sender == "active" and _gives_up(step.message) for step in connection.steps)
+
+
+def _gives_up(message: CmMessage) -> bool:
+    return message.type == "REJ" and message.fields.reason == TIMEOUT and message.fields.remote_comm_id == 0
+
+
+def closer_of(connection: Connection) -> Closer | None:
+    """Who closed it: the sender of the first DREQ; both, when the other one sent a DREQ too before there was a DREP."""
+    closers: set[Closer] = set()
+    for step in connection.steps:
+        if step.message.type == "DREP":
+            break
+        if step.message.type == "DREQ" and step.disposition != "ignored":
+            closers.add(step.sender)
+    return "both" if len(closers) > 1 else next(iter(closers), None)
+
+
+def elapsed(earlier: Step, later: Step) -> int:
+    """Time (ns) between two messages, by the clock of the capture that has both; of two captures, by their clocks."""
+    file = later.message.file
+    start = earlier.message.time
+    if earlier.message.file != file:
+        start = next((sighting.time for sighting in earlier.sightings if sighting.file == file), start)
+    return later.message.time - start
