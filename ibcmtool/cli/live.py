@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ibcmtool.cli.options import ColorOption, LocalOption, PolicyOption, QuietOption, RedactOption, with_filters
+from ibcmtool.cli.options import (
+    ColorOption,
+    LocalOption,
+    PolicyOption,
+    QuietOption,
+    RedactOption,
+    TimewaitModelOption,
+    with_filters,
+)
 from ibcmtool.cli.output import make_console, warn
 from ibcmtool.filters import Filter, at_least
 from ibcmtool.model import Severity
@@ -76,6 +84,7 @@ def live(
         ),
     ],
     policy: PolicyOption = "relaxed",
+    timewait_model: TimewaitModelOption = "auto",
     output_format: Annotated[
         LiveFormat, typer.Option("--format", "-f", help="text: a live view on a terminal, elsewhere a line an event.")
     ] = "text",
@@ -146,7 +155,7 @@ def live(
 
     rotation = _rotation(rotate or [], files)
     sources = [source_of(text) for text in source]
-    tracker = Tracker(endpoint_names, most=max_connections)
+    tracker = Tracker(endpoint_names, timewait_model, most=max_connections)
     session = Session(sources, policy, tracker, redact=redact)
     with _ending() as ending, Reading(sources, tracker.watched) as reading:
         recording = Recording(write, rotation, session.sources) if write is not None else None

@@ -18,6 +18,7 @@ from ibcmtool.views.attempts import Attempts
 INFO_SHOWN = 3  # more info findings of one code are folded into one line
 SUMMARY_SHOWN = 3  # in a summarised report, of every code
 MOST_LISTED = 12  # numbers in a list on a terminal
+MOST_IN_A_LINE = 60  # elsewhere, where a line may be long, but not without end
 _LABEL_WIDTH = 10
 _ABSOLUTE = 10**17  # ns; no duration is this long (3 years), every time since 1973 is later
 
@@ -140,10 +141,11 @@ def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str
 
 
 def _numbered(noun: str, numbers: Sequence[int], short: bool) -> str:
-    """ "connections 4-7, 9"."""
+    """ "connections 4-7, 9"; of a long list the beginning and the last one."""
     listed = words.numbers(numbers).split(", ")
-    if short and len(listed) > MOST_LISTED:
-        listed = [*listed[:MOST_LISTED], "..."]
+    most = MOST_LISTED if short else MOST_IN_A_LINE
+    if len(listed) > most:
+        listed = [*listed[:most], f"... {max(numbers)}"]
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(listed)}"
 
 

@@ -77,7 +77,7 @@ def _redirects(message: CmMessage) -> bool:
     on=MESSAGES,
     history=first,
     when=_unusual,
-    clause="IBA 13.4.2 (MAD header), 12.6 (message formats): reserved fields are sent as 0 and ignored",
+    clause="IBA 13.4 (MAD header), 12.6 (message formats): reserved fields are sent as 0 and ignored",
     explanation=(
         "A sender fills reserved fields with 0. Other values come from memory that was not cleared, from a layout that"
         " the receiver does not share, or from a newer edition. Receivers ignore them, so the connection does not"
@@ -127,7 +127,7 @@ def _place(name: str) -> str:
     on=MESSAGES,
     history=first,
     when=_unusual,
-    clause="IBA 13.4.2, 12.6 (class version 2, method Send, status 0); Linux mad.c registers for just that",
+    clause="IBA 13.4, 12.6 (class version 2, method Send, status 0); Linux mad.c registers for just that",
     explanation=(
         "CM messages are sent with class version 2, method Send (3) and status 0. Linux does not even see MADs of"
         " another class version or method; illumos refuses another version with REJ 31. So the message is ignored, and"
@@ -168,7 +168,7 @@ def mad_header(event: Event, view: View) -> Iterable[Verdict]:
     on=MESSAGES,
     history=first,
     when=_unusual,
-    clause="IBA 13.5.1 (GSI: QP1 to QP1), 13.5.2 (redirection)",
+    clause="IBA 13.4, 13.5 (the general services interface is QP1; redirection)",
     explanation=(
         "CM messages go from QP1 to QP1 unless a CM has redirected its peers to another QP. A message from elsewhere"
         " comes from a program that builds its own, and the answer goes to QP1, where it is not known. Messages to"

@@ -57,7 +57,7 @@ def _special_qpn(connection: Connection, step: Step) -> bool:
     on=("REQ", "REP", "DREQ", "LAP"),
     history=first,
     when=_special_qpn,
-    clause="IBA 3.5.3, 10.2.2 (QPNs 0, 1 and 0xFFFFFF have fixed uses)",
+    clause="IBA volume 1 (QPNs 0, 1 and 0xFFFFFF have fixed uses)",
     explanation=(
         "QPNs 0 and 1 belong to the management interfaces and 0xFFFFFF to multicast. A REQ or REP that names one as its"
         " connection's QP makes the peer send its data there; a DREQ or LAP that does so can reach no connection."

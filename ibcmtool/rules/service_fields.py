@@ -144,7 +144,7 @@ def _private_service(connection: Connection, step: Step) -> bool:
     on=("REQ", "SIDR_REQ"),
     history=first,
     when=_private_service,
-    clause="IBA A3.2.3 (service id: its first byte says who assigned it); annex A11",
+    clause="IBA annexes A3 (the first byte of a service id says who assigned it) and A11",
     explanation=(
         "The first byte of a service id is 0 (IBTA), 1 (IETF) or 2 (locally administered); Linux adds 0x10 for IPoIB"
         " connected mode, and SRP targets take their GUID. Another id is a private one of some application, or its"

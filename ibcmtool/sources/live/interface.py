@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Container, Sequence
+from pathlib import Path
 from threading import Event
 from typing import Literal
 
@@ -26,7 +27,7 @@ from ibcmtool.sources.live import Arrival, Deliver
 from ibcmtool.sources.live.bpf import bpf_filter
 from ibcmtool.sources.live.instead import offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
-from ibcmtool.sources.live.ports import net_devices, ports
+from ibcmtool.sources.live.ports import ROOT, net_devices, ports
 from ibcmtool.words import count
 
 SNAP_LENGTH = 512  # what the filter lets through is shorter; the kernel sets so much aside for each packet
@@ -46,12 +47,15 @@ _packet_type = {LINUX_SLL: struct.Struct("!H").unpack_from, LINUX_SLL2: struct.S
 
 
 class InterfaceSource:
-    """One network interface, `any` for all of them, or an RDMA device. buffer_size: bytes the kernel may hold."""
+    """One network interface, `any` for all of them, or an RDMA device.
+
+    buffer_size: bytes that the kernel may hold for us. root: where sysfs is looked for (tests have their own).
+    """
 
     made_up = False
     speed = 1.0
 
-    def __init__(self, name: str, rest: str, buffer_size: int = BUFFER_SIZE) -> None:
+    def __init__(self, name: str, rest: str, buffer_size: int = BUFFER_SIZE, root: Path = ROOT) -> None:
         self.name = name
         self.silence = "open connections send no CM messages, and a RoCE adapter shows the host none of its packets"
         self.dropped = 0
@@ -59,6 +63,7 @@ class InterfaceSource:
         self.notes: list[str] = []
         self._device = rest
         self._buffer_size = buffer_size
+        self._root = root
         self._handle: Handle | None = None
         self._in_use = threading.Lock()
         self._own: frozenset[bytes] = frozenset()  # MAC addresses
@@ -68,7 +73,8 @@ class InterfaceSource:
         try:
             rdma = sniffs_rdma()
         except OSError:
-            raise SourceError(self.name, "libpcap is not installed", "apt install libpcap0.8, or dnf install libpcap")
+            hint = "apt install libpcap0.8, or dnf install libpcap"
+            raise SourceError(self.name, "libpcap is not installed", hint) from None
         self._check_name(rdma)
         try:
             self._handle = handle = Handle(self._device, SNAP_LENGTH, self._buffer_size)
@@ -81,7 +87,7 @@ class InterfaceSource:
         handle.set_filter(bpf_filter(handle.link_type))
         if self._device == ANY:
             self.notes.append(f"{self.name}: a packet that passes two interfaces is seen twice, and counts once (X05)")
-        self._adapters = offloading(self._device)
+        self._adapters = offloading(self._device, self._root)
         if self._adapters:
             self.silence = self._unseen()
 
@@ -90,22 +96,23 @@ class InterfaceSource:
         poll = select.poll()
         poll.register(self._handle.fileno(), select.POLLIN)
         begun = counted = time.monotonic()
-        silent = True
+        doubtful = bool(self._adapters)
         while not stop.is_set():
             poll.poll(POLL * 1000)
             arrivals = self._arrived()
             if arrivals is None:
                 return
             if arrivals:
-                silent = False
                 deliver(arrivals)
             now = time.monotonic()
             if now - counted > COUNTED_EVERY:
                 counted = now
                 self._count()
-            if silent and self._adapters and now - begun > SUSPICIOUS:
-                self.notes.append(f"{self.name}: nothing so far; {self._unseen()}")
-                silent = False
+            if doubtful and any(map(_is_roce, arrivals)):
+                doubtful = False
+            elif doubtful and now - begun > SUSPICIOUS:
+                doubtful = False
+                self.notes.append(f"{self.name}: no CM message in {SUSPICIOUS:.0f} s; {self._unseen()}")
 
     def close(self) -> None:
         self._count()
@@ -161,14 +168,14 @@ class InterfaceSource:
         if mac is not None:
             self._own = frozenset({mac}) if any(mac) else frozenset()
             return
-        mine = [port for port in ports() if port.device == name]
+        mine = [port for port in ports(self._root) if port.device == name]
         if not mine:
             raise SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
         if not sniffs:
             raise SourceError(
                 self.name,
                 "is an RDMA device, and the libpcap of this host was built without RDMA support",
-                other_ways(mine[0]) or "build libpcap with libibverbs",
+                other_ways(mine[0], self._root) or "build libpcap with libibverbs",
             )
         macs = {_hardware_address(one)[0] for port in mine for one in net_devices(port)}
         self._own = frozenset(mac for mac in macs if mac is not None)
@@ -182,18 +189,24 @@ class InterfaceSource:
                 f"run it with sudo, or once sudo setcap cap_net_raw+ep {python}",
             )
         if error.status == NOT_UP:
-            return SourceError(self.name, "the interface is down", f"ip link set {self._device} up")
+            return SourceError(self.name, "the interface is down", f"run ip link set {self._device} up")
         if error.status == NO_SUCH_DEVICE:
             return SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
         return SourceError(self.name, f"cannot be captured from: {error}", f"there are {_interfaces()}")
 
     def _unseen(self) -> str:
         names = ", ".join(self._adapters)
-        ways = next((other_ways(port) for port in ports() if port.device in self._adapters), "")
+        mine = [port for port in ports(self._root) if port.device in self._adapters]
+        ways = other_ways(mine[0], self._root) if mine else ""
         return (
             f"{names} {'takes its' if len(self._adapters) == 1 else 'take their'} RoCE packets off the wire unseen by "
             f"the host{'; ' + ways if ways else ''}"
         )
+
+
+def _is_roce(arrival: Arrival) -> bool:
+    """Whether it has a BTH; what tells of neighbours has none."""
+    return FINDERS[arrival.frame.link_type](arrival.frame.data) is not None
 
 
 def _interfaces() -> str:

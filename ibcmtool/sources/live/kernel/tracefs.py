@@ -136,9 +136,12 @@ class Tracing:
             booted = re.search(r"^btime (\d+)", (self._proc / "stat").read_text(), re.MULTILINE)
         except OSError:
             return False
+        state, *fields = status.rpartition(")")[2].split()
+        if state in ("Z", "X"):
+            return False  # dead, and nobody has asked for its exit code
         if instance is None or booted is None:
             return True
-        ticks = int(status.rpartition(")")[2].split()[19])  # field 22: when it started, in ticks since boot
+        ticks = int(fields[18])  # field 22 of all: when it started, in ticks since boot
         started = int(booted[1]) + ticks / os.sysconf("SC_CLK_TCK")
         return started <= instance.stat().st_mtime + 2  # btime is in whole seconds
 
