@@ -19,7 +19,7 @@ LINUX_RXE = {
     "rping_vlan": ([CLEAN], []),
     "ucmatose_10conn": ([CLOSED_BY_PASSIVE] * 10, []),
     "udaddy_sidr": ([("resolved", "Sr")] * 3, []),
-    "cmtime_500conn": ([CLEAN] * 500, []),
+    "cmtime_500conn": ([CLEAN] * 500, [("R11", "info", 332, (), (356, 1163))]),
     "no_listener_rej": ([("rejected", "Qj")], []),
     "nvme_connect_disconnect": ([CLEAN] * 2, []),
     "nvme_host_crash_stale": (
@@ -35,10 +35,17 @@ LINUX_RXE = {
     "nfs_rdma_mount_umount": ([CLEAN], []),
     "srp_login_rejected": ([("rejected", "Qj")], []),
     "rep_lost_retransmit": ([("closed", "Qp^p^Q^pUDe")], []),
-    "rtu_lost": ([("closed", "QpU^p^U^p^UDe")], []),
+    "rtu_lost": ([("closed", "QpU^p^U^p^UDe")], [("H07", "info", 1, (), (3, 6, 8))]),
     "client_killed": ([CLEAN], []),
     "server_blackhole_req_timeout": ([("timed_out", "Q" + "^Q" * 15)], [("H18", "warning", 1, (), (1, 16))]),
-    "timewait_qpn_reuse": ([CLEAN] * 3, [("T01", "error", 2, (1,), (6,)), ("S05", "info", 2, (1,), (6, 7))]),
+    "timewait_qpn_reuse": (
+        [CLEAN] * 3,
+        [
+            ("T01", "error", 2, (1,), (6,)),
+            ("F16", "warning", 2, (1,), (6,)),
+            ("S05", "info", 2, (1,), (6, 7)),
+        ],
+    ),
     "stale_req_dup_dreq_edge": (
         [("stale", "QpUdE"), ("rejected", "Qj"), ("closed", "QpUQDDeDe"), ("partial", "De"), ("partial", "U")],
         [
@@ -55,8 +62,8 @@ LINUX_RXE = {
 }
 PUBLIC = {
     "erf-ipoib-cm-infiniband.pcap": ([("established", "QpU")] * 3, []),
-    "erf-rping-native-ib.pcap": ([CLEAN], []),
-    "nvme-discover-late-drep.pcap": ([CLOSED_BY_PASSIVE], []),
+    "erf-rping-native-ib.pcap": ([CLEAN], [("X07", "info", 1, (), (3,))]),
+    "nvme-discover-late-drep.pcap": ([CLOSED_BY_PASSIVE], [("X07", "info", 1, (), (1,))]),
     "crossing-dreq.pcap": ([("closed", "QpUdDeE")], [("X08", "info", 1, (), (16, 17))]),
     "passive-dreq-other-tid.pcapng": ([CLOSED_BY_PASSIVE], []),
     "no-cm-false-mads.pcap": ([], []),
@@ -99,9 +106,11 @@ def test_reuse_in_timewait_depends_on_the_policy(captures):
     relaxed, strict = analyze([str(path)], "relaxed"), analyze([str(path)], "strict")
     assert [(f.code, f.severity, f.policy) for f in relaxed.findings] == [
         ("T01", "error", "both"),
+        ("F16", "warning", "both"),
         ("S05", "info", "relaxed"),
     ]
     assert sorted((f.code, f.severity, f.policy) for f in strict.findings) == [
+        ("F16", "warning", "both"),
         ("S05", "error", "strict"),
         ("T01", "error", "both"),
     ]

@@ -62,8 +62,6 @@ def _reuse_verdict(event: Event, conflict: Conflict, timewait: Timewait, step: S
         f"connection {old.id} (frame {close[0].message.frame if close else '?'}), before {words} "
         f"{duration(limit - timewait.start)}."
     )
-    if same_psn:
-        sentence += " The starting PSN is the same too: a late packet of the old connection could pass for a new one."
     if timewait.assumed:
         sentence += " The Local ACK Timeout was not captured; a default stands in."
     return Verdict(

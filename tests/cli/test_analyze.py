@@ -41,7 +41,10 @@ def test_policy_decides_how_bad_a_req_in_timewait_is(run: Run, at_workplace: Pat
     for policy in ("relaxed", "strict"):
         result = run("analyze", "captures/timewait_qpn_reuse.pcap", "--format", "json", "--policy", policy)
         severities[policy] = {one["code"]: one["severity"] for one in json.loads(result.out)["findings"]}
-    assert severities == {"relaxed": {"T01": "error", "S05": "info"}, "strict": {"T01": "error", "S05": "error"}}
+    assert severities == {
+        "relaxed": {"T01": "error", "F16": "warning", "S05": "info"},
+        "strict": {"T01": "error", "F16": "warning", "S05": "error"},
+    }
 
 
 @pytest.mark.parametrize("name", ["nvme_host_crash_stale", "ucmatose_10conn", "stale_req_dup_dreq_edge", "udaddy_sidr"])
