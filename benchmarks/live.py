@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/live.py rate                        # 50,000 CM messages a second for 20 seconds
     .venv/bin/python benchmarks/live.py soak --seconds 3600         # 500 a second for an hour, memory every minute
 
-The writer writes at its pace for as long as the pipe takes it, so a reader that is too slow shows as writing time beyond
-the planned one. Arguments behind `--` go to ibcmtool.
+The writer writes at its pace for as long as the pipe takes it, so a reader that is too slow shows as writing time
+beyond the planned one. Arguments behind `--` go to ibcmtool.
 """
 
 from __future__ import annotations
