@@ -118,5 +118,5 @@ def _summary(page: Page, analysis: Analysis, totals: Totals, made: _RowMaker, cl
 def _hint(page: Page, analysis: Analysis) -> Iterator[Text]:
     codes = list(dict.fromkeys(finding.code for finding in analysis.findings))
     if codes:
-        hint = f"ibcmtool explain {codes[0]} says more; ibcmtool timeline draws ladders and gives Wireshark filters."
+        hint = f"ibcmtool explain {codes[0]} says more; timeline has ladders and Wireshark filters."
         yield from page.hanging(Text("  "), page.text(hint, style.QUIET))

@@ -64,7 +64,7 @@ def test_a_line_for_each_event(run: Run, at_workplace: Path) -> None:
     )
     dreq = next(at for at, line in enumerate(lines) if " DREQ " in line)
     assert re.match(r"13:05:57.081711   warning  S02 stale-refused #3: REQ of .* \[frames 7, 8\]$", lines[dreq + 1])
-    assert lines[-1] == "  ibcmtool explain S02 says more; ibcmtool timeline draws ladders and gives Wireshark filters."
+    assert lines[-1] == "  ibcmtool explain S02 says more; timeline has ladders and Wireshark filters."
 
 
 def test_json_lines(run: Run, at_workplace: Path) -> None:

@@ -191,7 +191,7 @@ def test_info_findings_of_one_code_are_folded(screen: Any, records: SimpleNamesp
     assert "X08 4 more of some-finding, connections 4-7" in words
     assert words.endswith(
         "✓ 7 connections, all closed; 7 info ibcmtool explain X08 says more; "
-        "ibcmtool timeline draws ladders and gives Wireshark filters."
+        "timeline has ladders and Wireshark filters."
     )
 
 
