@@ -114,7 +114,10 @@ def dying() -> bytes:
 
 
 def wrong_message() -> bytes:
-    """A REJ that says "other" instead of "REQ": the requester finds no attempt that it can mean, and goes on."""
+    """A REJ that says "other" instead of "REQ", with an id of its sender's own: Linux then looks up both ids.
+
+    The requester knows no id of its peer yet, finds no attempt that the REJ can mean, and goes on.
+    """
     story = Story("16")
     client = Station("10.100.0.9", 0xB8599F0300A1B209, psn=33)
     server = Station("10.100.0.2", 0xB8599F0300C3D402, psn=34)
@@ -122,7 +125,8 @@ def wrong_message() -> bytes:
     req = talk.active(0, "REQ")
     sent = [req, *talk.repeat(req, REQ_GAP, 15)]
     for message in sent:
-        talk.passive((message.time - req.time) / 1e9 + 0.0005, "REJ", reason=28, message_rejected=2)
+        after = (message.time - req.time) / 1e9
+        talk.passive(after + 0.0005, "REJ", reason=28, message_rejected=2, local_comm_id=talk.comm_ids["passive"])
     return pcap(story.in_order())
 
 
