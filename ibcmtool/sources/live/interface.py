@@ -25,7 +25,7 @@ from ibcmtool.sources import link_types
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import Arrival, Deliver
 from ibcmtool.sources.live.bpf import bpf_filter
-from ibcmtool.sources.live.instead import offloading, other_ways
+from ibcmtool.sources.live.instead import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, net_devices, ports
 from ibcmtool.words import count
@@ -68,25 +68,30 @@ class InterfaceSource:
         self._in_use = threading.Lock()
         self._own: frozenset[bytes] = frozenset()  # MAC addresses
         self._adapters: Sequence[str] = ()
+        self._sniffs_rdma = False
 
     def open(self) -> None:
         try:
-            rdma = sniffs_rdma()
+            self._sniffs_rdma = sniffs_rdma()
         except OSError:
             hint = "apt install libpcap0.8, or dnf install libpcap"
             raise SourceError(self.name, "libpcap is not installed", hint) from None
-        self._check_name(rdma)
+        self._check_name()
         try:
             self._handle = handle = Handle(self._device, SNAP_LENGTH, self._buffer_size)
+            if handle.link_type not in FINDERS:
+                raise SourceError(
+                    self.name, link_types.problem([handle.link_type]), f"name another interface: {_interfaces()}"
+                )
+            handle.set_filter(bpf_filter(handle.link_type))
         except PcapError as error:
             raise self._refusal(error) from None
-        if handle.link_type not in FINDERS:
-            raise SourceError(
-                self.name, link_types.problem([handle.link_type]), f"name another interface: {_interfaces()}"
-            )
-        handle.set_filter(bpf_filter(handle.link_type))
         if self._device == ANY:
-            self.notes.append(f"{self.name}: a packet that passes two interfaces is seen twice, and counts once (X05)")
+            # Recent kernels give cooked frames the EtherType behind all tags, while one of two tags is still there.
+            self.notes.append(
+                f"{self.name}: a packet that passes two interfaces is seen twice, and counts once (X05); those with "
+                "two VLAN tags are seen on a named interface only"
+            )
         self._adapters = offloading(self._device, self._root)
         if self._adapters:
             self.silence = self._unseen()
@@ -97,13 +102,20 @@ class InterfaceSource:
         poll.register(self._handle.fileno(), select.POLLIN)
         begun = counted = time.monotonic()
         doubtful = bool(self._adapters)
-        while not stop.is_set():
-            poll.poll(POLL * 1000)
-            arrivals = self._arrived()
-            if arrivals is None:
-                return
-            if arrivals:
-                deliver(arrivals)
+        stopped = False
+        while not stopped:
+            stopped = stop.is_set()  # what came before is still delivered
+            if not stopped:
+                poll.poll(POLL * 1000)
+            arrivals: list[Arrival] = []
+            try:
+                if not self._take(arrivals):
+                    return
+            except PcapError as error:
+                raise SourceError(self.name, f"capturing ended: {error}", "check ip link") from None
+            finally:
+                if arrivals:
+                    deliver(arrivals)
             now = time.monotonic()
             if now - counted > COUNTED_EVERY:
                 counted = now
@@ -121,22 +133,18 @@ class InterfaceSource:
             if handle is not None:
                 handle.close()
 
-    def _arrived(self) -> list[Arrival] | None:
-        """What is there; None after `close`. Raises SourceError when the interface has gone."""
-        arrivals: list[Arrival] = []
+    def _take(self, arrivals: list[Arrival]) -> bool:
+        """Add what is there. False after `close`; raises PcapError when the interface has gone."""
         with self._in_use:
             if self._handle is None:
-                return None
+                return False
             link_type, new = self._handle.link_type, tuple.__new__
-            try:
-                for packet_time, data, wire_length in self._handle.packets():
-                    frame = new(Frame, (0, 0, packet_time, link_type, data, wire_length))
-                    arrivals.append(Arrival(frame, self._direction(link_type, data)))
-                    if len(arrivals) == BATCH:
-                        break
-            except PcapError as error:
-                raise SourceError(self.name, f"capturing ended: {error}", "check ip link") from None
-        return arrivals
+            for packet_time, data, wire_length in self._handle.packets():
+                frame = new(Frame, (0, 0, packet_time, link_type, data, wire_length))
+                arrivals.append(Arrival(frame, self._direction(link_type, data)))
+                if len(arrivals) == BATCH:
+                    break
+        return True
 
     def _count(self) -> None:
         with self._in_use:
@@ -153,7 +161,7 @@ class InterfaceSource:
         sent, received = data[6:12] in self._own, data[:6] in self._own
         return None if sent == received else "out" if sent else "in"
 
-    def _check_name(self, sniffs: bool) -> None:
+    def _check_name(self) -> None:
         """Whether there is such a device. Raises SourceError; learns the MAC addresses."""
         name = self._device
         if not name:
@@ -171,7 +179,9 @@ class InterfaceSource:
         mine = [port for port in ports(self._root) if port.device == name]
         if not mine:
             raise SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
-        if not sniffs:
+        if is_iwarp(mine[0], self._root):
+            raise SourceError(self.name, "is an iWARP device, whose connections are TCP's, without CM messages")
+        if not self._sniffs_rdma:
             raise SourceError(
                 self.name,
                 "is an RDMA device, and the libpcap of this host was built without RDMA support",
@@ -197,7 +207,7 @@ class InterfaceSource:
     def _unseen(self) -> str:
         names = ", ".join(self._adapters)
         mine = [port for port in ports(self._root) if port.device in self._adapters]
-        ways = other_ways(mine[0], self._root) if mine else ""
+        ways = other_ways(mine[0], self._root, pcap_sniffs_rdma=self._sniffs_rdma) if mine else ""
         return (
             f"{names} {'takes its' if len(self._adapters) == 1 else 'take their'} RoCE packets off the wire unseen by "
             f"the host{'; ' + ways if ways else ''}"

@@ -7,7 +7,7 @@ counters; so the handle is made here, of the same functions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ctypes import POINTER, byref, c_char_p, c_int, c_ubyte, c_void_p, create_string_buffer, string_at
+from ctypes import POINTER, byref, c_int, c_ubyte, c_void_p, create_string_buffer, string_at
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,14 +15,11 @@ NANOSECONDS = 1  # PCAP_TSTAMP_PRECISION_NANO
 UNKNOWN_NETMASK = -1  # PCAP_NETMASK_UNKNOWN
 TIMEOUT = 100  # ms; without a meaning in immediate mode, but 0 is not allowed everywhere
 
-# What Scapy has no prototypes for, or not in all versions that serve us.
+# What Scapy has no prototypes for.
 _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "pcap_set_immediate_mode": (c_int, [c_void_p, c_int]),
     "pcap_set_tstamp_precision": (c_int, [c_void_p, c_int]),
     "pcap_get_tstamp_precision": (c_int, [c_void_p]),
-    "pcap_set_buffer_size": (c_int, [c_void_p, c_int]),
-    "pcap_get_selectable_fd": (c_int, [c_void_p]),
-    "pcap_statustostr": (c_char_p, [c_int]),
 }
 
 
@@ -56,12 +53,12 @@ class Handle:
             lib.pcap_set_snaplen(self._pcap, snap_length)
             lib.pcap_set_promisc(self._pcap, 1)  # a mirror port gets what is addressed to others
             lib.pcap_set_timeout(self._pcap, TIMEOUT)
-            self._call("pcap_set_buffer_size", self._pcap, buffer_size)
-            self._call("pcap_set_immediate_mode", self._pcap, 1)
-            self._call("pcap_set_tstamp_precision", self._pcap, NANOSECONDS)
+            lib.pcap_set_buffer_size(self._pcap, buffer_size)
+            _function("pcap_set_immediate_mode")(self._pcap, 1)
+            _function("pcap_set_tstamp_precision")(self._pcap, NANOSECONDS)
             status = lib.pcap_activate(self._pcap)
             if status < 0:
-                said = _text(lib.pcap_geterr(self._pcap)) or _text(self._call("pcap_statustostr", status))
+                said = _text(lib.pcap_geterr(self._pcap)) or _text(lib.pcap_statustostr(status))
                 raise PcapError(said, status)
             if lib.pcap_setnonblock(self._pcap, 1, text) < 0:
                 raise PcapError(_text(text.value))
@@ -69,7 +66,8 @@ class Handle:
             lib.pcap_close(self._pcap)
             raise
         self.link_type: int = lib.pcap_datalink(self._pcap)
-        self._unit = 1 if self._call("pcap_get_tstamp_precision", self._pcap) == NANOSECONDS else 1000
+        precision = _function("pcap_get_tstamp_precision")(self._pcap)
+        self._unit = 1 if precision == NANOSECONDS else 1000
         self._header = POINTER(lib.pcap_pkthdr)()
         self._data = POINTER(c_ubyte)()
 
@@ -87,7 +85,7 @@ class Handle:
 
     def fileno(self) -> int:
         """What to wait for."""
-        return int(self._call("pcap_get_selectable_fd", self._pcap))
+        return int(self._lib.pcap_get_selectable_fd(self._pcap))
 
     def packets(self) -> Iterator[Packet]:
         """Those that are there now. Raises PcapError when the device has gone."""
@@ -109,9 +107,6 @@ class Handle:
 
     def close(self) -> None:
         self._lib.pcap_close(self._pcap)
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        return _function(name)(*arguments)
 
 
 def sniffs_rdma() -> bool:

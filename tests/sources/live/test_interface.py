@@ -1,16 +1,14 @@
-"""`iface:` on real interfaces: a pair of them in a network namespace, what is sent into one, what `ibcmtool live` sees."""
+"""`iface:` on real interfaces, a pair of them in a network namespace: what goes in at one, comes out at the other."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -21,7 +19,9 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet, Raw
+from sources.live.programs import PATIENCE, told
 
+import dissectors.encapsulation  # noqa: F401 (it binds the layers)
 from dissectors.cm import CM_REQ
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH
@@ -29,8 +29,6 @@ from ibcmtool.model import Frame
 from ibcmtool.sources import open_capture
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.interface import InterfaceSource
-
-PATIENCE = 20.0
 
 LINKS = [Raw(), Dot1Q(vlan=7), Dot1AD(vlan=7) / Dot1Q(vlan=77), Dot1Q(vlan=7) / Dot1Q(vlan=77)]
 NETWORKS = [
@@ -78,34 +76,16 @@ def ether(namespace: Any) -> Packet:
 
 @pytest.fixture
 def live(
-    namespace: Any, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    namespace: Any, start: Callable[..., subprocess.Popen[str]], ready: Callable[[], None]
+) -> Callable[..., subprocess.Popen[str]]:
     """`ibcmtool live` in the namespace, once it says that it is ready."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(PATIENCE)
 
-        def live(*arguments: object) -> subprocess.Popen[str]:
-            command = namespace.command(sys.executable, "-m", "ibcmtool", "live", *arguments)
-            process = start(command, {"NOTIFY_SOCKET": str(tmp_path / "notify")})
-            assert manager.recv(100) == b"READY=1"
-            return process
+    def live(*arguments: object) -> subprocess.Popen[str]:
+        process = start(namespace.command(sys.executable, "-m", "ibcmtool", "live", *arguments))
+        ready()
+        return process
 
-        yield live
-
-
-def told(process: subprocess.Popen[str], events: int) -> list[dict[str, Any]]:
-    """The objects until there are so many events, and after a signal the rest."""
-    assert process.stdout is not None
-    objects = []
-    for line in process.stdout:
-        objects.append(json.loads(line))
-        if objects[-1]["kind"] == "event":
-            events -= 1
-            if not events:
-                process.send_signal(signal.SIGTERM)
-    process.wait(PATIENCE)
-    return objects
+    return live
 
 
 @pytest.mark.parametrize(("interface", "direction"), [("vb", "in"), ("va", "out")])
@@ -139,16 +119,17 @@ def written(path: Path) -> list[Frame]:
 
 
 def test_any_interface(namespace: Any, ether: Packet, live: Callable[..., subprocess.Popen[str]]) -> None:
-    """Each packet passes both interfaces, and is one message."""
-    sent = wanted(ether)
+    """Each packet passes both interfaces, and is one message. Of tagged ones the kernel hides the way out."""
+    sent = wanted(ether)[: 2 * len(NETWORKS)]
     process = live("iface:any", "--format", "jsonl", "--duration", "3s")
     namespace.send(unwanted(ether) + sent)
     objects = told(process, 1000)
     events = [one for one in objects if one["kind"] == "event"]
+    assert [event["connection"] for event in events] == list(range(1, len(sent) + 1))
+    assert {event["direction"] for event in events[: len(NETWORKS)]} == {"out"}
     (counted,) = (one for one in objects if one["kind"] == "input")
-    assert counted["frames"] == 2 * len(sent)
-    assert sorted(event["direction"] for event in events) == len(sent) * ["in"] + len(sent) * ["out"]
-    assert [one["id"] for one in objects if one["kind"] == "connection"] == list(range(1, len(sent) + 1))
+    assert 3 * len(NETWORKS) <= counted["frames"] <= 4 * len(NETWORKS)
+    assert "X05" in [one.get("code") for one in objects]
     assert process.stderr is not None
     assert "counts once (X05)" in process.stderr.read()
 
@@ -168,7 +149,7 @@ def test_a_signal_ends_it(number: signal.Signals, namespace: Any, live: Callable
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert out.startswith("iface:vb  live, 0 frames")
+    assert out.lstrip().startswith("iface:vb  live, 0 frames")
     assert not err
     assert namespace.run("cat", "/proc/net/packet").count("\n") == 1  # a header, and no packet socket
 
@@ -314,11 +295,9 @@ def test_an_adapter_that_shows_no_packets(sysfs: Callable[..., Path], monkeypatc
     source = InterfaceSource("iface:lo", "lo", root=sysfs("mlx5_0", "mlx5_core"))
     source.open()
     try:
-        unseen = (
-            "mlx5_0 takes its RoCE packets off the wire unseen by the host; use ibcmtool counters (numbers only)"
-        )
+        unseen = "mlx5_0 takes its RoCE packets off the wire unseen by the host; use ibcmtool counters (numbers only)"
         assert source.silence == unseen
-        stop = SimpleNamespace(is_set=iter([False, True]).__next__)
+        stop = SimpleNamespace(is_set=iter([False, True]).__next__)  # one round
         source.run(lambda arrivals: None, stop, ())  # type: ignore[arg-type]
         assert source.notes == [f"iface:lo: no CM message in 0 s; {unseen}"]
     finally:

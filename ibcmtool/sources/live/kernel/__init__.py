@@ -79,18 +79,19 @@ class KernelSource:
         self._retries = Retries()
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        assert self._tracing is not None
+        tracing = self._tracing
+        assert tracing is not None
         rounds = 0
-        while True:
+        while self._tracing is not None:
             stopped = stop.is_set()  # what came before is still delivered
-            records = self._read(self._tracing)
+            records = self._read(tracing)
             if records:
                 deliver(list(self._arrivals(records)))
             if stopped:
                 return
             rounds += 1
             if rounds % LOOKS == 0:
-                self.dropped = self._tracing.lost()
+                self.dropped = max(self.dropped, tracing.lost())
                 self._compare_clocks()
             if len(records) * 1000 < ROUND:
                 stop.wait(POLL)
@@ -103,7 +104,7 @@ class KernelSource:
             self._comparison.end()
             tracing.stop()
             self._comparison.end()
-            self.dropped = tracing.lost()
+            self.dropped = max(self.dropped, tracing.lost())
         tracing.close()
         if self._comparison is None:
             return

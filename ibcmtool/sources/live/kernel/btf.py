@@ -99,6 +99,8 @@ class Btf:
             places.append(at)
             once, each = EXTRA.get(kind, (0, 0))
             at += TYPE.size + once + each * (info & 0xFFFF)
+        if at > end:
+            raise BtfError("cut off")
 
     def member(self, structure: str, path: str) -> Member | None:
         """Where "av.ah_attr.grh" stands in a structure; None where there is none of that name."""

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from pathlib import Path
+from threading import Lock
 
 from ibcmtool.sources.live.kernel.layout import RECEIVES, SENDS, Layout
 
@@ -36,6 +37,7 @@ class Tracing:
         self._instance = tracefs / "instances" / f"ibcmtool-{pid}"
         self._made = False
         self._pipe = -1
+        self._reading = Lock()  # `close` may come while another thread reads
         self.clock = ""  # of the times: boot or mono
         self.sees_tries = (tracefs / "events" / TRIES).exists()
 
@@ -63,11 +65,12 @@ class Tracing:
             _write(self._events(f"{self._group}/{probe}") / "enable", "1")
 
     def read(self) -> bytes:
-        """What was traced since the last time, whole lines; nothing when there is nothing."""
-        try:
-            return os.read(self._pipe, READ)
-        except BlockingIOError:
-            return b""
+        """What was traced since the last time, whole lines; nothing when there is nothing, or after `close`."""
+        with self._reading:
+            try:
+                return os.read(self._pipe, READ) if self._pipe >= 0 else b""
+            except BlockingIOError:
+                return b""
 
     def lost(self) -> int:
         """Events that were overwritten before they were read."""
@@ -89,9 +92,10 @@ class Tracing:
         if not self._made:
             return
         self.stop()
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
+        with self._reading:
+            if self._pipe >= 0:
+                os.close(self._pipe)
+                self._pipe = -1
         _remove_instance(self._instance, PATIENCE)
         for line in self._probes():
             if (probe := PROBE.match(line)) is not None and probe[1].startswith(f"{self._group}/"):
@@ -117,14 +121,14 @@ class Tracing:
     def _remove_leftovers(self) -> None:
         """Of runs that were killed. One that still runs where we do not see it (another pid namespace) reads its
         instance, which the kernel then does not let us remove."""
-        busy = set()
+        in_use: dict[str, bool] = {}  # by process id
         for instance in (self._tracefs / "instances").glob("ibcmtool-*"):
             found = INSTANCE.fullmatch(instance.name)
-            if found is not None and (self._runs(found[1], instance) or not _remove_instance(instance, 0)):
-                busy.add(found[1])
+            if found is not None:
+                in_use[found[1]] = self._runs(found[1], instance) or not _remove_instance(instance, 0)
         for line in self._probes():
             probe = PROBE.match(line)
-            if probe is not None and probe[2] not in busy and not self._runs(probe[2]):
+            if probe is not None and not in_use.setdefault(probe[2], self._runs(probe[2])):
                 self._remove_probe(probe[1])
 
     def _runs(self, pid: str, instance: Path | None = None) -> bool:
