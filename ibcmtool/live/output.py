@@ -64,22 +64,23 @@ class Output:
         self.messages = 0
 
     def take(self, records: Iterable[Record | InputInfo]) -> None:
+        front, all_fit = self._front, not self._chosen
         for record in records:
             if isinstance(record, Event):
                 self._event = record
-                if self._fits(record.connection):
-                    self._front.event(record)
+                if all_fit or self._fits(record.connection):
+                    front.event(record)
             elif isinstance(record, Heard):
                 self.messages += isinstance(record.item, CmMessage)
-                self._front.hear(record)
+                front.hear(record)
                 if self._recording is not None:
                     self._recording.hear(record)
             elif isinstance(record, Finding):
                 self._finding(record)
             elif isinstance(record, Connection):
-                if self._fits(record):
+                if all_fit or self._fits(record):
                     self._digest.add(record)
-                    self._front.connection(record)
+                    front.connection(record)
                 self._flagged.discard(record.id)
             else:
                 self._inputs.append(record)
@@ -99,8 +100,6 @@ class Output:
 
     def _fits(self, connection: Connection) -> bool:
         chosen = self._chosen
-        if not chosen:
-            return True
         return chosen.matches(connection) and (not chosen.code or connection.id in self._flagged)
 
     def _finding(self, finding: Finding) -> None:
