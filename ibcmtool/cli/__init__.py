@@ -21,7 +21,7 @@ from ibcmtool import __version__
 from ibcmtool.cli.output import warn
 
 # In the order of --help. Each is the function of that name in the module of that name.
-COMMANDS = ("analyze", "timeline", "live", "decode", "explain", "verify", "wireshark")
+COMMANDS = ("analyze", "timeline", "live", "sources", "counters", "decode", "explain", "verify", "wireshark")
 
 
 class LoadedWhenCalled(Mapping[str, Any]):

@@ -1,4 +1,4 @@
-"""The disk, kernel and initrd that the machines of the lab boot: Debian packages and nothing else. Built once, as root."""
+"""The disk, kernel and initrd that the machines of the lab boot: Debian packages, nothing else. Built once, as root."""
 
 from __future__ import annotations
 
@@ -93,7 +93,11 @@ class Image:
         (content / "init").chmod(0o755)
         names = "\n".join(str(path.relative_to(content)) for path in sorted(content.rglob("*")))
         packed = subprocess.run(
-            ["cpio", "-o", "-H", "newc", "--quiet"], cwd=content, input=names.encode(), stdout=subprocess.PIPE, check=True
+            ["cpio", "-o", "-H", "newc", "--quiet"],
+            cwd=content,
+            input=names.encode(),
+            stdout=subprocess.PIPE,
+            check=True,
         )
         self.initrd.write_bytes(gzip.compress(packed.stdout))
 
@@ -130,7 +134,11 @@ def _mirror() -> str:
     """The mirror that this machine's apt uses, too."""
     for name in ("sources.list.d/debian.sources", "sources.list"):
         path = Path("/etc/apt") / name
-        found = re.search(r"^(?:URIs:|deb)\s+(?:\[.*?\]\s*)?(\S+)", path.read_text(), re.MULTILINE) if path.exists() else None
+        found = (
+            re.search(r"^(?:URIs:|deb)\s+(?:\[.*?\]\s*)?(\S+)", path.read_text(), re.MULTILINE)
+            if path.exists()
+            else None
+        )
         if found is not None:
             return found[1]
     raise RuntimeError("this machine's apt names no mirror of Debian")
@@ -139,7 +147,12 @@ def _mirror() -> str:
 def _run(*command: object, cwd: Path | None = None) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed ({done.returncode}):\n{done.stdout[-3000:]}")

@@ -1,4 +1,4 @@
-"""The lab: two virtual machines with Debian's kernel and soft RoCE, joined by one wire; real ib_cm, real kprobes, real umad.
+"""The lab: two virtual machines with Debian's kernel and soft RoCE, joined by one wire; real ib_cm, kprobes and umad.
 
 Software emulation, Debian packages only, as root. State lies in $IBCMTOOL_LAB (default: ~/.cache/ibcmtool-lab).
 
@@ -17,15 +17,19 @@ import sys
 from importlib.metadata import requires
 from pathlib import Path
 
+from typing_extensions import Self
+
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)  # this folder is the package `lab`
 
 from lab.image import Image
 from lab.machine import CommandError, Machine, Wire, free_port
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 GUEST_PYTHON = "3.11"  # of Debian 12
-IBCMTOOL = "env PYTHONPATH=/tmp/tree:/tmp/site python3 -m ibcmtool"
+UNPACK = "tar -C /tmp -xf /share/tree.tar"  # what a machine needs for the next two
+PYTHON = "env PYTHONPATH=/tmp/tree:/tmp/site python3"
+IBCMTOOL = f"{PYTHON} -m ibcmtool"
 
 
 class Lab:
@@ -41,7 +45,7 @@ class Lab:
         self.one = Machine(1, self.image, self.share, wire)
         self.two = Machine(2, self.image, self.share, Wire(wire.there, wire.here))
 
-    def __enter__(self) -> Lab:
+    def __enter__(self) -> Self:
         self.image.build()
         try:
             for machine in (self.one, self.two):
@@ -49,7 +53,7 @@ class Lab:
             self._pack()
             for machine in (self.one, self.two):
                 machine.wait()
-            self.one.run("tar -C /tmp -xf /share/tree.tar", seconds=120)
+            self.one.run(UNPACK, seconds=120)
         except BaseException:
             self.__exit__()
             raise
@@ -70,11 +74,9 @@ class Lab:
         mark = stage / "site" / "needed.txt"
         if not mark.exists() or mark.read_text() != "\n".join(needed):
             shutil.rmtree(stage / "site", ignore_errors=True)
-            subprocess.run(
-                [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--root-user-action=ignore",
-                 "--target", stage / "site", "--python-version", GUEST_PYTHON, "--only-binary=:all:", *needed],
-                check=True,
-            )  # fmt: skip
+            options = ["-q", "--disable-pip-version-check", "--root-user-action=ignore", "--only-binary=:all:"]
+            target = ["--target", stage / "site", "--python-version", GUEST_PYTHON]
+            subprocess.run([sys.executable, "-m", "pip", "install", *options, *target, *needed], check=True)
             mark.write_text("\n".join(needed))
         # Bytecode of another version is passed over.
         subprocess.run(

@@ -64,7 +64,7 @@ class Comparison:
         self._begun.append(received(self._root))
 
     def end(self) -> None:
-        """Called before the capture is stopped, and again behind it."""
+        """Called before the last of the capture is taken, and again when it has stopped."""
         self._ended.append(received(self._root))
 
     def sentence(self) -> str:

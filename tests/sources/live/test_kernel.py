@@ -148,6 +148,7 @@ def test_what_was_overwritten_is_counted(running: Running) -> None:
     stats.write_text("entries: 1\noverrun: 15\n")
     running.close()
     assert running.source.dropped == 15
+    assert running.source.notes[-1] == "kernel: 15 events were lost, as the kernel's buffer was read too slowly"
 
 
 def test_repetitions_of_what_was_sent_before_the_start(running: Running) -> None:

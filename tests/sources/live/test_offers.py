@@ -137,5 +137,3 @@ def test_the_offers_are_those_that_work(machine: TracingHost) -> None:
 
     machine.port("rxe0:1", "Ethernet")
     assert {source.partition(":")[0] for source in offered(machine)} >= SOURCES.keys()
-
-

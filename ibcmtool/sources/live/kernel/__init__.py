@@ -79,12 +79,15 @@ class KernelSource:
         self._retries = Retries()
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        tracing = self._tracing
+        tracing, comparison = self._tracing, self._comparison
         assert tracing is not None
+        assert comparison is not None
         rounds = 0
         while self._tracing is not None:
             stopped = stop.is_set()  # what came before is still delivered
-            records = self._read(tracing)
+            if stopped:
+                comparison.end()
+            records, behind = self._read(tracing)
             if records:
                 deliver(list(self._arrivals(records)))
             if stopped:
@@ -93,7 +96,7 @@ class KernelSource:
             if rounds % LOOKS == 0:
                 self.dropped = max(self.dropped, tracing.lost())
                 self._compare_clocks()
-            if len(records) * 1000 < ROUND:
+            if not behind:
                 stop.wait(POLL)
 
     def close(self) -> None:
@@ -101,13 +104,16 @@ class KernelSource:
         if tracing is None:
             return
         if self._comparison is not None:
-            self._comparison.end()
             tracing.stop()
             self._comparison.end()
             self.dropped = max(self.dropped, tracing.lost())
         tracing.close()
         if self._comparison is None:
             return
+        if self.dropped:
+            self.notes.append(
+                f"{self.name}: {self.dropped:,} events were lost, as the kernel's buffer was read too slowly"
+            )
         told = self._comparison.sentence()
         if told:
             self.notes.append(f"{self.name}: {told}")
@@ -119,8 +125,8 @@ class KernelSource:
         if self._senseless:
             self.notes.append(f"{self.name}: {self._senseless:,} MADs made no sense and were left out")
 
-    def _read(self, tracing: Tracing) -> list[Record]:
-        """What was traced since the last time, by time: each CPU has a buffer of its own."""
+    def _read(self, tracing: Tracing) -> tuple[list[Record], bool]:
+        """What was traced since the last time, and whether there is more. By time: each CPU has a buffer of its own."""
         pieces = [self._rest]
         size = 0
         while size < ROUND and (piece := tracing.read()):
@@ -129,7 +135,7 @@ class KernelSource:
         *lines, self._rest = b"".join(pieces).split(b"\n")
         records = [record for line in lines if (record := parse(line)) is not None]
         records.sort(key=lambda record: record.time)
-        return records
+        return records, size >= ROUND
 
     def _arrivals(self, records: Iterable[Record]) -> Iterable[Arrival]:
         for record in records:

@@ -28,7 +28,7 @@ class Host:
         tracing = self._mounted()
         if tracing is None:
             raise SourceError(name, "tracefs is not mounted", "run mount -t tracefs tracefs /sys/kernel/tracing")
-        if not (tracing / "kprobe_events").exists():
+        if not _is_there(tracing / "kprobe_events"):
             if self._locked_down():
                 raise SourceError(name, "the kernel is locked down (confidentiality) and forbids probes", OTHERS)
             raise SourceError(name, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)", OTHERS)
@@ -58,7 +58,7 @@ class Host:
     def _mounted(self) -> Path | None:
         for place in TRACING:
             tracing = self.root / place
-            if (tracing / "trace_pipe").exists():
+            if _is_there(tracing / "trace_pipe"):
                 return tracing
         return None
 
@@ -72,3 +72,11 @@ class Host:
     def _changed(self) -> bool:
         """Whether ib_cm or ib_core was not built with this kernel (a vendor's OFED): its structures may differ."""
         return any("O" in text_of(self.root / "sys/module" / module / "taint") for module in ("ib_cm", "ib_core"))
+
+
+def _is_there(path: Path) -> bool:
+    """What may not be looked at is not there."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 MOST = 1000  # threads remembered
 FRESH = 2.0  # seconds: a number may belong to another thread later
-STATUS = re.compile(r"^Tgid:\t(\d+)$", re.MULTILINE)
+STATUS = re.compile(r"^Name:\t([^\n]*)$.*?^Tgid:\t(\d+)$", re.MULTILINE | re.DOTALL)
 
 
 class Programs:
@@ -20,7 +20,7 @@ class Programs:
         self._known: OrderedDict[tuple[str, int], tuple[float, str]] = OrderedDict()
 
     def name(self, task: str, thread: int) -> str:
-        """A thread that has ended already goes by its own name and number."""
+        """A thread that has ended already, or that we do not see (in a container), goes by its own name and number."""
         now = time.monotonic()
         known = self._known.get((task, thread))
         if known is not None and now - known[0] < FRESH:
@@ -34,8 +34,9 @@ class Programs:
     def _look(self, task: str, thread: int) -> str:
         try:
             found = STATUS.search((self._proc / str(thread) / "status").read_text())
-            if found is not None and int(found[1]) != thread:
-                return f"{(self._proc / found[1] / 'comm').read_text().rstrip()}-{found[1]}"
+            # The kernel numbers threads for the whole machine; in a container, another one may have that number.
+            if found is not None and found[1] == task and int(found[2]) != thread:
+                return f"{(self._proc / found[2] / 'comm').read_text().rstrip()}-{found[2]}"
         except (OSError, UnicodeDecodeError):
             pass
         return f"{task}-{thread}"
