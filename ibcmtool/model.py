@@ -43,6 +43,7 @@ State = Literal[
     "SIDR_REQ_RCVD",
 ]
 
+LIVE = "live"  # the format of an input that is not a file
 PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # worst first
 
@@ -282,6 +283,7 @@ class InputInfo:
     damage: str = ""  # where and what, one line
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
     cut_messages: int = 0  # CM messages among them whose MAD lost bytes
+    dropped: int = 0  # packets that a live source lost before they could be read
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
     clock_given: bool = False  # that offset was given by hand, not found from packets
     shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset is found

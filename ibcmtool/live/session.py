@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.decode import Decoder
-from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, Frame, InputInfo, Neighbour, Policy
+from ibcmtool.model import LIVE, CmMessage, Connection, DataPacket, Event, Finding, Frame, InputInfo, Neighbour, Policy
 from ibcmtool.neighbours import neighbour
 from ibcmtool.rules import Judge
 from ibcmtool.rules.completeness import Census
@@ -64,7 +64,7 @@ class Session:
         self, sources: Sequence[LiveSource], policy: Policy, tracker: Tracker | None = None, *, redact: bool = False
     ) -> None:
         self.tracker = tracker or Tracker(endpoint_names)
-        self.sources = [Progress(InputInfo(source.name, "live"), source) for source in sources]
+        self.sources = [Progress(InputInfo(source.name, LIVE), source) for source in sources]
         self._judge = Judge(policy)
         self._census = Census()
         self._decode = Decoder()
@@ -125,6 +125,8 @@ class Session:
         for record in self._judged(self.tracker.finish()):
             if not isinstance(record, (Event, Heard)):
                 yield record
+        for progress in self.sources:
+            progress.info.dropped = progress.source.dropped
         infos = [progress.info for progress in self.sources]
         yield from capture_findings(infos, self.tracker.overruns)
         yield from self._census.findings(infos, self._judge.view)

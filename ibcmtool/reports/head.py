@@ -52,3 +52,5 @@ def _troubles(info: InputInfo) -> Iterator[str]:
         yield info.damage or "ends in the middle of a record"
     if info.cut_frames:
         yield f"{words.count(info.cut_frames, 'frame')} cut short by the snap length"
+    if info.dropped:
+        yield f"{words.count(info.dropped, 'packet')} were lost before they could be read"

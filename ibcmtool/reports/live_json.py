@@ -58,7 +58,7 @@ class JsonLines:
         self._write("finding", json.dumps(finding_object(finding)))
 
     def input(self, info: InputInfo) -> None:
-        self._write("input", json.dumps(input_object(info)))
+        self._write("input", json.dumps({**input_object(info), "dropped": info.dropped}))
 
     def summary(self) -> None:
         told = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ibcmtool import words
-from ibcmtool.model import SEVERITIES, Analysis, Outcome, Severity, Totals
+from ibcmtool.model import LIVE, SEVERITIES, Analysis, Outcome, Severity, Totals
 from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
 
@@ -89,6 +89,8 @@ def _nothing(page: Page, analysis: Analysis) -> Iterator[Text]:
         yield page.text("No connection to show.", style.HEAD)
         return
     yield page.text("No CM messages.", style.HEAD)
+    if all(info.format == LIVE for info in analysis.inputs):
+        return
     yield from page.hanging(
         Text("  "),
         page.text(

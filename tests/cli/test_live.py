@@ -199,9 +199,10 @@ def test_a_duration(live: Callable[..., subprocess.Popen[str]], tmp_path: Path) 
     path = tmp_path / "silent.pcap"
     begun = time.monotonic()
     process = live(f"follow:{path}", "--duration", "1s")
-    _, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "not there yet" in err
+    assert out.endswith("No CM messages.\n")  # nothing of how captures are to be taken
     assert time.monotonic() - begun >= 1
 
 

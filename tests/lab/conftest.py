@@ -14,14 +14,14 @@ from lab.watch import Watch
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.lab)
-            if os.environ.get("LAB") != "1":
-                item.add_marker(pytest.mark.skip(reason="the lab takes minutes and root: scripts/lab runs it"))
-            elif "PYTEST_XDIST_WORKER" in os.environ:
-                item.add_marker(pytest.mark.skip(reason="one lab is enough: scripts/lab runs it without workers"))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The lab takes minutes and root, and there is one of it: scripts/lab runs it, without workers."""
+    ours = [item for item in items if HERE in item.path.parents]
+    for item in ours:
+        item.add_marker(pytest.mark.lab)
+    if os.environ.get("LAB") != "1" or "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = [item for item in items if item not in ours]
+        config.hook.pytest_deselected(items=ours)
 
 
 @pytest.fixture(scope="session")

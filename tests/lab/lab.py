@@ -2,9 +2,11 @@
 
 Software emulation, Debian packages only, as root. State lies in $IBCMTOOL_LAB (default: ~/.cache/ibcmtool-lab).
 
-    python tests/lab/lab.py build       the image: minutes the first time
-    python tests/lab/lab.py up          boot both machines and keep them up until Ctrl-C; commands are read from stdin:
-                                        "1 COMMAND" runs a shell command on node 1, "2 COMMAND" on node 2
+    .venv/bin/python tests/lab/lab.py build
+        makes the image, if it is not there yet
+    .venv/bin/python tests/lab/lab.py up
+        boots both machines and keeps them up until the end of stdin, or Ctrl-C; each line of stdin is a command:
+        "1 COMMAND" is run by the shell of node 1, "2 COMMAND" by that of node 2
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ def test_the_memory_has_an_end(captures: Path) -> None:
 
 
 def test_the_end_tells_of_the_inputs() -> None:
-    session = Session([source(name="a"), source(name="b")], "relaxed")
+    session = Session([source(name="a", dropped=3), source(name="b")], "relaxed")
     list(session.take(1, [Arrival(Frame(0, 1, 5, 1, b"no CM message", 13))]))
     infos = [record for record in session.finish() if isinstance(record, InputInfo)]
-    assert [(info.path, info.frames, info.cm_messages) for info in infos] == [("a", 0, 0), ("b", 1, 0)]
+    told = [(info.path, info.frames, info.cm_messages, info.dropped) for info in infos]
+    assert told == [("a", 0, 0, 3), ("b", 1, 0, 0)]
