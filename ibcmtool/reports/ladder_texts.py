@@ -53,7 +53,8 @@ def event(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
     if entry.kind == "timewait over":
         return list(_timewait(conn, entry))
     if entry.kind == "findings":
-        return [_elsewhere(conn, finding, several_files) for finding in entry.findings]
+        # Several findings may be about the same frames.
+        return list(dict.fromkeys(_elsewhere(conn, finding, several_files) for finding in entry.findings))
     return {"timewait begins": ["timewait begins"], "capture ends": ["the capture ends"]}.get(entry.kind, [])
 
 
