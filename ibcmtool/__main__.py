@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 
 
 def main() -> None:
@@ -13,7 +15,13 @@ def main() -> None:
     from ibcmtool import cli
 
     gc.freeze()
-    cli.main()
+    status = cli.main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        status = status or 2
+    os._exit(status)  # nothing is left to put in order: taking all objects apart one by one would be for nothing
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from ibcmtool.connections.messages import COPY_WINDOW
@@ -101,6 +100,8 @@ def compare(known: Seen, found: Seen) -> int:
 
 def offset(differences: Sequence[Sequence[int]]) -> int:
     """The offset (ns) from the time differences of the packets of each sender."""
+    from statistics import median  # takes longer to load than a small capture to read, and one input needs none
+
     medians = [int(median(values)) for values in differences]
     if len(medians) < 2:
         return medians[0] if medians and abs(medians[0]) > LONGEST_WAY else 0

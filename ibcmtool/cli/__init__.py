@@ -90,8 +90,8 @@ def _ibcmtool(
     """Read InfiniBand and RoCE captures: what happened to each RDMA connection, and who was wrong."""
 
 
-def main() -> None:
-    """The console script."""
+def main() -> int:
+    """Run the command line; returns the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -99,5 +99,8 @@ def main() -> None:
             reconfigure(errors="replace")
     try:
         app(prog_name="ibcmtool")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
+    return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -168,8 +167,12 @@ def with_filters(command: Callable[..., None]) -> Callable[..., None]:
 
 def clock_offsets_of(given: list[str] | None, paths: list[str]) -> dict[str, int]:
     """The offsets in ns by path; each must name one of the inputs."""
+    if not given:
+        return {}
+    from decimal import Decimal, InvalidOperation
+
     offsets: dict[str, int] = {}
-    for text in given or ():
+    for text in given:
         name, equals, seconds = text.rpartition("=")
         if not equals:
             raise _bad_offset(f"{text!r} is not FILE=SECONDS")

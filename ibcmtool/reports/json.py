@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from ibcmtool import __version__, words
@@ -40,6 +39,8 @@ class Document:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        from tempfile import TemporaryFile  # the lines of jsonl need none
+
         self._spool = TemporaryFile()  # noqa: SIM115 (closed with the document)
         self._size = 0
         self._rows: list[_Row] = []
