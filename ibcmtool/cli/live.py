@@ -38,6 +38,7 @@ FailOn = Literal["error", "warning", "info", "never"]
 SECOND = 1_000_000_000
 WAIT = 0.1  # seconds between two looks at the clock while nothing arrives
 TICK = 0.2  # seconds after which time passes for the tracker, and the output is brought up to date
+STORM = 100  # packets at once; fewer are shown at once, more with the next tick
 HINT_AFTER = 5.0  # seconds of silence
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 SIZES = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -270,6 +271,8 @@ def _watch(
         batch = reading.next(WAIT)
         if batch is not None:
             output.take(session.take(batch.source, batch.arrivals))
+            if len(batch.arrivals) < STORM:
+                output.refresh(session.now())
             if batch.ended:
                 session.sources[batch.source].ended = True
                 if batch.error is not None:
