@@ -1,4 +1,4 @@
-"""T01-T08, T10: reuse of QPNs and Communication IDs, and what a DREQ must name.
+"""T01, T02, T08, T10: reuse of QPNs.
 
 Timewait keeps a QPN out of use until every packet sent to it has died (IBA 12.4). How long that is depends on fields
 of REQ and REP and on the implementation; connections/timers.py gives the shortest, the likely and the longest time, and
@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibcmtool.connections.book import CLOSED_STATES
-from ibcmtool.model import PEER, Conflict, Connection, Event, Step, Timewait
+from ibcmtool.model import Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, of_type
 from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
-from ibcmtool.words import TIMEWAIT_MODELS, comm_id, duration, end_name, qpn, times
+from ibcmtool.words import TIMEWAIT_MODELS, duration, end_name, qpn
 
-DUPLICATE_COMM_ID = 30  # REJ reason
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 
 
@@ -147,211 +145,6 @@ def reused_early(event: Event, view: View) -> Iterator[Verdict]:
                 event, conflict, timewait, step, timewait.maximum, "the longest possible timewait of"
             )
             yield verdict._replace(confidence="possible", severity="info")
-
-
-def _one_req(history: str) -> bool:
-    """This REQ is all that was seen."""
-    return history == "Q"
-
-
-@rule(
-    "T03",
-    "comm-id-reused",
-    "A Communication ID is used for a new connection while the old one lives",
-    severity="error",
-    on=("REQ",),
-    history=_one_req,
-    when=entangled,
-    clause="IBA 12.7.1; REJ reason 30 exists for it",
-    explanation="The REQ carries a Local Communication ID that the same CA uses in another connection which is open "
-    "or in its timewait, with other content. All later messages are found by these ids, so they can go to the wrong "
-    "connection. illumos answers with REJ 30; Linux takes the REQ for a repetition and drops it.",
-    false_positives="A host that rebooted may draw an id again by chance; two machines with the same CA GUID; an id "
-    "mapped by an SR-IOV host.",
-    advice="Look at the CM of the side that sent the REQ: it gave an id away twice, or forgot the old connection "
-    "(reboot).",
-)
-def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step, conflict = event.connection, event.step, event.connection.comm_id_conflict
-    if conflict is None or step is None:
-        return
-    old = conflict.other
-    timewait = old.end(conflict.owner).timewait
-    if conflict.owner_state in CLOSED_STATES and not (timewait and step.message.time < timewait.minimum):
-        return
-    if not view.covered(old, old.steps[-1].message.time, step.message.time):
-        return  # its end may not have been captured
-    identifier = comm_id(connection.active.comm_id or 0)
-    yield Verdict(
-        f"{end_name(connection.active)} uses Local Communication ID {identifier} for a new connection while "
-        f"connection {old.id} with the same id is "
-        f"{'in timewait' if conflict.owner_state in CLOSED_STATES else 'open'} (opened "
-        f"{duration(step.message.time - old.opened)} before).",
-        (step,),
-        {"comm_id": identifier, "age_ns": step.message.time - old.opened},
-        "probable",
-        related=(old,),
-    )
-
-
-@rule(
-    "T04",
-    "comm-id-refused",
-    "REJ 30: the receiver knows this Local Communication ID already",
-    severity="info",
-    on=("REJ",),
-    history=first,
-    clause="IBA 12.6.7.2, reason 30",
-    explanation="The receiver refused the REQ because the same CA uses the same Communication ID in a connection "
-    "that it still has. Typical after the sender rebooted.",
-    false_positives="None known.",
-    advice="Look on the receiver for a connection of this peer that should be gone.",
-)
-def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is not None and step.message.fields.reason == DUPLICATE_COMM_ID:
-        identifier = comm_id(connection.active.comm_id or 0)
-        yield Verdict(
-            f"{end_name(connection.passive)} refused Local Communication ID {identifier} of "
-            f"{end_name(connection.active)} as a duplicate.",
-            (step,),
-            {"comm_id": identifier},
-        )
-
-
-def _ignored(connection: Connection, step: Step) -> bool:
-    """Whether the receiver takes no notice of this message: so it is when a DREQ does not name its QPN."""
-    return step.disposition == "ignored"
-
-
-@rule(
-    "T05",
-    "dreq-wrong-qpn",
-    "A DREQ names a QPN that is not the peer's",
-    severity="error",
-    on=("DREQ",),
-    history=first,
-    when=_ignored,
-    clause="IBA table of DREQ (Remote QPN); Linux cm_dreq_handler",
-    explanation="The Communication IDs belong to a known connection, but the Remote QPN is not the one that the peer "
-    "named in its REQ or REP. The receiver must ignore such a DREQ; so it will be repeated until its retries are "
-    "exhausted.",
-    false_positives="Not raised where the peer's QPN is unknown (capture starts late) or the connection is XRC, "
-    "whose QPN stands in another field.",
-    advice="Look at the CM or consumer of the side that sent the DREQ: it mixes up two connections.",
-)
-def dreq_wrong_qpn(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is None or step.sender == "unknown" or connection.request is None:
-        return
-    named, right = step.message.fields.remote_qpn, connection.peer(step.sender).qpn
-    if named is None or right is None or named == right or connection.request.transport_service_type == 3:
-        return
-    yield Verdict(
-        f"DREQ of {end_name(connection.end(step.sender))} names QPN {qpn(named)}, but "
-        f"{end_name(connection.peer(step.sender))} uses {qpn(right)} in this connection.",
-        (step,),
-        {"named_qpn": qpn(named), "qpn": qpn(right)},
-    )
-
-
-def _after_ignored(connection: Connection, step: Step) -> bool:
-    """Whether the message before this one had no effect."""
-    steps = connection.steps
-    return len(steps) > 1 and steps[-2].disposition == "ignored"
-
-
-@rule(
-    "T06",
-    "dreq-in-timewait",
-    "A repeated DREQ was treated wrongly after the connection was closed",
-    severity="warning",
-    on=("DREQ_EXHAUSTED", "DREP"),
-    when=_after_ignored,
-    clause="IBA 12.9.7 (TimeWait: DREQ received)",
-    explanation="A DREP may be lost; so a CM in timewait must answer a repeated DREQ again when it names the right "
-    "QPN (warning if it does not), and ignore one with a wrong QPN (info if it answers: Linux does so statelessly "
-    "once the connection is forgotten).",
-    false_positives="The second DREP is missing from the capture: raised only when the DREQ was repeated more than "
-    "once after the first DREP, until its sender gave up.",
-    advice="Nothing is lost: both sides end in timewait. Look at the CM that does not answer if it happens often.",
-)
-def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
-    connection = event.connection
-    if event.kind == "DREP":
-        yield from _wrong_one_answered(event)
-        return
-    role = event.role
-    dreqs = of_type(connection, "DREQ", sender=role)
-    dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
-    if not dreqs or not dreps or dreqs[-1].retransmission_of is None or connection.request is None:
-        return
-    # One that is repeated once more was answered, in a message that is not in the capture: its sender was content.
-    unanswered = [dreq for dreq in dreqs if dreq.message.time - dreps[-1].message.time >= DISORDER]
-    if len(unanswered) < 2:
-        return
-    waited = event.time - dreqs[-1].message.time
-    if not view.covered(connection, dreps[-1].message.time, event.time):
-        return
-    yield Verdict(
-        f"DREQ repeated {times(len(unanswered))} after a DREP (which may have been lost), at last "
-        f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
-        f"{duration(waited)}.",
-        (dreps[-1], dreqs[-1]),
-        {"repetitions": len(unanswered), "waited_ns": waited},
-        "probable",
-    )
-
-
-def _wrong_one_answered(event: Event) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is None or step.sender == "unknown":
-        return
-    last = connection.steps[-2]
-    right = connection.end(step.sender).qpn
-    if last.message.type != "DREQ" or last.sender == step.sender or right is None:
-        return
-    named = last.message.fields.remote_qpn
-    others = [
-        s for s in of_type(connection, "DREQ") if s.sender == last.sender and s.message.fields.remote_qpn == right
-    ]
-    if named is not None and named != right and not others:
-        yield Verdict(
-            f"DREQ with the wrong QPN {qpn(named)} (right: {qpn(right)}) was answered with DREP.",
-            (last, step),
-            {"named_qpn": qpn(named), "qpn": qpn(right)},
-            severity="info",
-        )
-
-
-@rule(
-    "T07",
-    "ghost-req",
-    "A REQ of a connection that is over came again and was accepted",
-    severity="warning",
-    on=("REP",),
-    history=first,
-    when=entangled,
-    clause="Linux: ids are forgotten on entering timewait",
-    explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when timewait "
-    "begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated without "
-    "an answer.",
-    false_positives="A second sighting of the old packet: excluded by its PSN.",
-    advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
-)
-def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step, old = event.connection, event.step, event.connection.ghost_of
-    if old is None or step is None:
-        return
-    request = of_type(connection, "REQ")[0]
-    late = request.message.time - (old.closed or old.opened)
-    yield Verdict(
-        f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
-        f"{end_name(connection.passive)} accepted it.",
-        (request, step),
-        {"after_close_ns": late},
-        related=(old,),
-    )
 
 
 @rule(

@@ -1,0 +1,115 @@
+"""T03, T04, T07: Communication IDs that are used again, and a REQ that comes again when all is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.book import CLOSED_STATES
+from ibcmtool.model import Event
+from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.history import of_type
+from ibcmtool.rules.occasions import entangled, first
+from ibcmtool.rules.view import View
+from ibcmtool.words import comm_id, duration, end_name
+
+DUPLICATE_COMM_ID = 30  # REJ reason
+
+
+def _one_req(history: str) -> bool:
+    """This REQ is all that was seen."""
+    return history == "Q"
+
+
+@rule(
+    "T03",
+    "comm-id-reused",
+    "A Communication ID is used for a new connection while the old one lives",
+    severity="error",
+    on=("REQ",),
+    history=_one_req,
+    when=entangled,
+    clause="IBA 12.7.1; REJ reason 30 exists for it",
+    explanation="The REQ carries a Local Communication ID that the same CA uses in another connection which is open "
+    "or in its timewait, with other content. All later messages are found by these ids, so they can go to the wrong "
+    "connection. illumos answers with REJ 30; Linux takes the REQ for a repetition and drops it.",
+    false_positives="A host that rebooted may draw an id again by chance; two machines with the same CA GUID; an id "
+    "mapped by an SR-IOV host.",
+    advice="Look at the CM of the side that sent the REQ: it gave an id away twice, or forgot the old connection "
+    "(reboot).",
+)
+def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step, conflict = event.connection, event.step, event.connection.comm_id_conflict
+    if conflict is None or step is None:
+        return
+    old = conflict.other
+    timewait = old.end(conflict.owner).timewait
+    if conflict.owner_state in CLOSED_STATES and not (timewait and step.message.time < timewait.minimum):
+        return
+    if not view.covered(old, old.steps[-1].message.time, step.message.time):
+        return  # its end may not have been captured
+    identifier = comm_id(connection.active.comm_id or 0)
+    yield Verdict(
+        f"{end_name(connection.active)} uses Local Communication ID {identifier} for a new connection while "
+        f"connection {old.id} with the same id is "
+        f"{'in timewait' if conflict.owner_state in CLOSED_STATES else 'open'} (opened "
+        f"{duration(step.message.time - old.opened)} before).",
+        (step,),
+        {"comm_id": identifier, "age_ns": step.message.time - old.opened},
+        "probable",
+        related=(old,),
+    )
+
+
+@rule(
+    "T04",
+    "comm-id-refused",
+    "REJ 30: the receiver knows this Local Communication ID already",
+    severity="info",
+    on=("REJ",),
+    history=first,
+    clause="IBA 12.6.7.2, reason 30",
+    explanation="The receiver refused the REQ because the same CA uses the same Communication ID in a connection "
+    "that it still has. Typical after the sender rebooted.",
+    false_positives="None known.",
+    advice="Look on the receiver for a connection of this peer that should be gone.",
+)
+def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step = event.connection, event.step
+    if step is not None and step.message.fields.reason == DUPLICATE_COMM_ID:
+        identifier = comm_id(connection.active.comm_id or 0)
+        yield Verdict(
+            f"{end_name(connection.passive)} refused Local Communication ID {identifier} of "
+            f"{end_name(connection.active)} as a duplicate.",
+            (step,),
+            {"comm_id": identifier},
+        )
+
+
+@rule(
+    "T07",
+    "ghost-req",
+    "A REQ of a connection that is over came again and was accepted",
+    severity="warning",
+    on=("REP",),
+    history=first,
+    when=entangled,
+    clause="Linux: ids are forgotten on entering timewait",
+    explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when timewait "
+    "begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated without "
+    "an answer.",
+    false_positives="A second sighting of the old packet: excluded by its PSN.",
+    advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
+)
+def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
+    connection, step, old = event.connection, event.step, event.connection.ghost_of
+    if old is None or step is None:
+        return
+    request = of_type(connection, "REQ")[0]
+    late = request.message.time - (old.closed or old.opened)
+    yield Verdict(
+        f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
+        f"{end_name(connection.passive)} accepted it.",
+        (request, step),
+        {"after_close_ns": late},
+        related=(old,),
+    )

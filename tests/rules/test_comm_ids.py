@@ -1,0 +1,63 @@
+"""T03, T04, T07: each fires on its breach, and is silent on the nearest innocent neighbour."""
+
+from __future__ import annotations
+
+from conversation import Conversation, Host, run
+
+
+def test_t03_an_id_given_away_twice():
+    old = Conversation()
+    old.establish(0)
+    new = old.another(active_qpn=0x99)
+    new.comm_ids["active"] = old.comm_ids["active"]
+    new.active(5, "REQ", tid=12345)
+    finding = run(old).only("T03")
+    assert (finding.severity, finding.confidence, finding.related) == ("error", "probable", (1,))
+
+
+def test_t03_silent_for_a_repetition_another_ca_and_long_after_the_close():
+    old = Conversation()
+    req, _, _ = old.establish(0)
+    old.again(5, req)
+    stranger = old.another(Host("10.0.0.9", first_comm_id=old.comm_ids["active"]))
+    stranger.active(6, "REQ")
+    assert "T03" not in run(old).codes
+    old = Conversation()
+    old.establish(0)
+    old.close(1)
+    new = old.another()
+    new.comm_ids["active"] = old.comm_ids["active"]
+    new.active(30, "REQ")
+    assert "T03" not in run(old).codes
+
+
+def test_t04_rej_30():
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=30)
+    assert run(talk).only("T04").severity == "info"
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=29)
+    assert "T04" not in run(talk).codes
+
+
+def test_t07_a_ghost_req_accepted():
+    talk = Conversation()
+    req, _, _ = talk.establish(0)
+    talk.close(1)
+    talk.again(1.5, req)
+    talk.comm_ids["passive"] += 1
+    talk.passive(1.51, "REP")
+    result = run(talk)
+    finding = result.only("T07")
+    assert finding.evidence["after_close_ns"] == 490_000_000
+    assert not {"T01", "S05"} & set(result.codes)  # the sender did not open anything
+
+
+def test_t07_silent_for_a_repetition_before_the_end():
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(6.4, req)
+    talk.passive(6.41, "REP")
+    assert "T07" not in run(talk).codes
