@@ -19,6 +19,8 @@ DEFAULT_ACK_TIMEOUT = 20
 # Upstream Linux rdma_cm (CMA_CM_RESPONSE_TIMEOUT) and its Max CM Retries.
 DEFAULT_RESPONSE_TIMEOUT = 20
 DEFAULT_MAX_CM_RETRIES = 15
+# So many waits for an answer a DREQ may take that is owed after REJ 10: MAD flow control holds it back in a storm.
+DUTY_WAITS = 3
 
 
 def exponent(n: int) -> int:

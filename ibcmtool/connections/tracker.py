@@ -19,7 +19,7 @@ from ibcmtool.connections.lapses import Lapse, all_sent, forgettable, is_over, l
 from ibcmtool.connections.messages import ADDRESSED, continues, is_copy, is_xrc, misaddressed, table_key
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
 from ibcmtool.connections.tables import transition
-from ibcmtool.connections.timers import exponent, response_wait, timewait
+from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait, timewait
 from ibcmtool.connections.watch import Watch
 from ibcmtool.model import (
     PEER,
@@ -40,7 +40,6 @@ ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "
 
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
 RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
-
 
 LONGEST_EXPONENT = 31
 
@@ -312,7 +311,7 @@ class Tracker:
             old.outcome = "stale"
             self._enter(old, conflict.owner, "IDLE", step.message.time)
             if conflict.peer_state == "ESTABLISHED" and old.end(holder).state == "ESTABLISHED":
-                deadline = step.message.time + response_wait(old.request, holder).nominal
+                deadline = step.message.time + DUTY_WAITS * response_wait(old.request, holder).nominal
                 self._duties.setdefault(old.id, []).append((deadline, connection))
                 self._schedule(old, deadline)
             else:  # no DREQ is owed: not established there, or its DREQ is under way already

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ibcmtool.connections.book import CLOSED_STATES
-from ibcmtool.connections.timers import response_wait, retry_budget
+from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import of_type
@@ -129,8 +129,9 @@ def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], ev
     "question), repeat it until it is answered or its retries are exhausted, and put its QP into timewait. Otherwise "
     "the old connection stays and every later attempt with this QPN is refused again. Linux kernels before 2016 did "
     "not send it.",
-    false_positives="A DREQ missing from the capture. Told once for each old connection. Not raised when that was not "
-    "established at the receiver (Linux sends the DREQ only then), or when the capture ends before it was due.",
+    false_positives="A DREQ missing from the capture, or held back by MAD flow control: an error after three timeouts, "
+    "a possible warning where the capture ends after one. Told once for each old connection. Not raised when that was "
+    "not established at the receiver (Linux sends the DREQ only then), or when the capture ends before it was due.",
     advice="Update the kernel of the side that sent the REJ if it is older than 4.10 (2016); until then restart the "
     "consumer that holds the old connection there.",
 )
@@ -153,7 +154,8 @@ def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
         "attempt with it.",
         (reject,),
         {"held_by_connection": old.id, "waited_ns": waited, "timeout_ns": wait},
-        "probable",
+        "probable" if waited >= DUTY_WAITS * wait else "possible",
+        None if waited >= DUTY_WAITS * wait else "warning",
         related=(old,),
         advice=f"Update the kernel of {name} if it is older than 4.10 (2016); until then restart the consumer that "
         f"holds connection {old.id} there, or let the requester take another QPN.",
