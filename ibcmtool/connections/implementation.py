@@ -63,17 +63,16 @@ class Implementations:
     def __init__(self) -> None:
         self._evidence: dict[int, list[Implementation]] = {}
         self._known: dict[int, Implementation | None] = {}
+        self.settled: set[int] = set()  # CAs that need not be looked at any more
 
     def see(self, connection: Connection, step: Step) -> None:
         """Take the evidence of one message of a TELLING type."""
         if step.sender == "unknown":
             return
         guid = connection.end(step.sender).ca_guid
-        if not guid:
+        if not guid or guid in self.settled:
             return
         seen = self._evidence.get(guid)
-        if seen is not None and len(seen) >= ENOUGH:
-            return
         if step.retransmission_of is not None or step.message.icrc_ok is False:
             return
         found = evidence(connection, step)
@@ -83,10 +82,13 @@ class Implementations:
             if len(self._evidence) >= MOST_CAS:
                 oldest = next(iter(self._evidence))
                 del self._evidence[oldest], self._known[oldest]
+                self.settled.discard(oldest)
             seen = self._evidence[guid] = []
         if found not in seen:
             self._known[guid] = _reading({*seen, found})
         seen.append(found)
+        if len(seen) >= ENOUGH:
+            self.settled.add(guid)
 
     def of(self, guid: int | None) -> Implementation | None:
         """Whose CM this CA runs; None: nothing known, or the evidence contradicts itself."""

@@ -72,6 +72,7 @@ class Tracker:
         self._endpoint_names = endpoint_names
         self._timewait_model = timewait_model
         self._implementations = Implementations()
+        self._settled = self._implementations.settled
         self._book = Book()
         self._watch = Watch()
         self._live: OrderedDict[int, Connection] = OrderedDict()
@@ -120,7 +121,7 @@ class Tracker:
                 yield Event("SIGHTING", message.time, connection, step)
                 return
         step = self._apply(connection, sender, message, earlier[0] if earlier else None)
-        if kind in TELLING:
+        if kind in TELLING and connection.end(sender).ca_guid not in self._settled:
             self._implementations.see(connection, step)
         yield Event(kind, message.time, connection, step)
         if kind == "REJ":

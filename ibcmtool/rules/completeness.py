@@ -6,6 +6,7 @@ the analysis.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ibcmtool.model import Address, CmMessage, Connection, Event, Finding, InputInfo, Step
@@ -82,7 +83,7 @@ class Census:
     """Counts what is in the captures. Bounded by the number of ports and inputs that they show."""
 
     def __init__(self) -> None:
-        self._sources: dict[tuple[int, Address], _Numbers] = {}
+        self._sources: defaultdict[int, dict[Address, _Numbers]] = defaultdict(dict)  # by input
         self._order: dict[int, _Order] = {}
         self._start: int | None = None
         self._exchanges = 0
@@ -100,9 +101,10 @@ class Census:
             order.step_back(message)
         else:
             order.latest = time
-        numbers = self._sources.get((file, message.source))
+        sources = self._sources[file]
+        numbers = sources.get(message.source)
         if numbers is None:
-            self._sources[file, message.source] = _Numbers(message)
+            sources[message.source] = _Numbers(message)
         elif message.psn is not None:
             numbers.count(message.psn)
 
@@ -129,7 +131,7 @@ class Census:
         yield from self._disorder(inputs)
 
     def _one_direction(self) -> Iterator[Finding]:
-        heard = {source for _, source in self._sources}
+        heard = {source for sources in self._sources.values() for source in sources}
         never = {
             silent: found
             for silent, found in self._silent.items()
@@ -160,7 +162,8 @@ class Census:
 
     def _gaps(self, inputs: Sequence[InputInfo], view: View) -> Iterator[Finding]:
         """Numbers that a host skipped, in an input that was captured at its port."""
-        for (file, source), numbers in self._sources.items():
+        found = ((file, *known) for file, sources in self._sources.items() for known in sources.items())
+        for file, source, numbers in found:
             if view.shared.get(file) != (source,) or not numbers.roce:
                 continue
             seen, missing = numbers.seen, numbers.missing

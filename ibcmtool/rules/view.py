@@ -61,10 +61,8 @@ class View:
         shared = self.shared.get(file)
         if shared is None:
             self.shared[file] = ends
-        elif shared:
-            kept = [address for address in shared if address in ends]
-            if len(kept) < len(shared):
-                self.shared[file] = tuple(kept)
+        elif shared and not (shared[0] in ends and (len(shared) == 1 or shared[1] in ends)):
+            self.shared[file] = tuple(address for address in shared if address in ends)
 
     def _introduce(self, message: CmMessage) -> None:
         """The first word of a sender in an input and a version of RoCE."""
