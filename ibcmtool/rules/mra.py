@@ -16,7 +16,7 @@ from ibcmtool.words import duration, end_name, listed
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
 QUESTIONS = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
-ANSWERS_LOST = 3  # so many in a row may be lost on the way
+ANSWERS_LOST = 7  # so many in a row may be lost on the way
 ASKED_AGAIN = " The other side asked again in between: an earlier answer may have been lost."
 # What answers the message that an MRA acknowledged.
 ANSWERS = {MRA_OF_REQ: ("REP", "REJ"), MRA_OF_REP: ("RTU", "REJ"), MRA_OF_LAP: ("APR", "REJ")}
@@ -37,7 +37,7 @@ ANSWERS = {MRA_OF_REQ: ("REP", "REJ"), MRA_OF_REP: ("RTU", "REJ"), MRA_OF_LAP: (
     false_positives=(
         "Silent when the other side ended the attempt first, or when the capture ends before the promise is due. An"
         " answer that the capture dropped looks like none (then probable). Information where the other side repeated"
-        " its message up to three times after the MRA, as answers to it may have been lost; and where it should have"
+        " its message up to seven times after the MRA, as answers to it may have been lost; and where it should have"
         " repeated it, but did not."
     ),
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",

@@ -21,7 +21,7 @@ from ibcmtool.words import duration
 
 RETRIED = ("REQ", "REP", "DREQ")
 MRAED = {"REQ": 0, "REP": 1}  # value of Message MRAed
-MRAS_LOST = 3  # so many in a row may be lost on the way
+MRAS_LOST = 7  # so many in a row may be lost on a bad way
 # Timers tick and captures stamp late; anything shorter than this share of the wait is too early.
 EARLY_TENTHS = 9
 
@@ -172,7 +172,7 @@ def _excused(connection: Connection, earlier: Step, later: Step, sender: Role) -
     explanation=(
         "An MRA tells the sender of a REQ or REP to wait for its Service Timeout before it sends again. A"
         " retransmission before nine tenths of that (as Linux rounds it) means that the MRA was lost or ignored. Loss"
-        " is the likelier reason (information). A sender that does so after a fourth MRA, or although another input"
+        " is the likelier reason (information). A sender that does so after an eighth MRA, or although another input"
         " shows that the MRA came further, probably ignores them (warning)."
     ),
     false_positives=(

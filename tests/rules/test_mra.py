@@ -106,8 +106,8 @@ def test_req_repeated_in_vain_after_the_mra() -> None:
     talk = Conversation()
     req = talk.active(0, "REQ")
     talk.passive(0.1, "MRA", service_timeout=20)
-    talk.repeat(req, every=6.2, count=4)
-    finding = run(talk, until=60).only("R06")
+    talk.repeat(req, every=6.2, count=8)
+    finding = run(talk, until=80).only("R06")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
 
 
