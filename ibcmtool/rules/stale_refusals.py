@@ -76,7 +76,7 @@ def _first_refusal(
         budget = retry_budget(old.request, PEER[conflict.owner])
         evidence["dreq_frame"] = dreq.message.frame
         evidence["dreq_after_ns"] = dreq.message.time - reject.message.time
-        evidence["lets_go_by_ns"] = dreq.message.time + budget
+        evidence["lets_go_at_the_latest_ns"] = dreq.message.time + budget
         after, frame = duration(evidence["dreq_after_ns"]), dreq.message.frame
         sentence += f" The DREQ that must follow came after {after} (frame {frame})."
         if dreq.message.destination != refused.message.source:

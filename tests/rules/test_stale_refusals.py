@@ -115,7 +115,7 @@ def test_s02_says_who_holds_what_until_when_and_what_the_kernel_logs():
     dreq = talk.passive(60.0102, "DREQ")
     finding = run(talk).only("S02")
     assert "which 10.0.0.2 still holds connected to 10.0.0.1 (connection 1, opened 60 s before" in finding.message
-    assert finding.evidence["lets_go_by_ns"] - dreq.time == 16 * 4_294_967_296
+    assert finding.evidence["lets_go_at_the_latest_ns"] - dreq.time == 16 * 4_294_967_296
     assert "at the latest 68.7 s after it" in finding.advice
     assert "Connect rejected: status 10 (stale conn)" in finding.advice
 
