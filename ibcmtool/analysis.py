@@ -9,10 +9,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
+from dissectors.recognition import MAD_SIZE
 from ibcmtool.clocks import align
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.coverage import Coverage
@@ -22,6 +22,7 @@ from ibcmtool.model import (
     CmMessage,
     Connection,
     DataPacket,
+    Event,
     Finding,
     Frame,
     InputInfo,
@@ -38,7 +39,6 @@ from ibcmtool.services import endpoint_names
 from ibcmtool.sources import Attention, Capture, open_capture
 
 Progress = Callable[[int], None]
-MAD_LENGTH = 256
 
 
 def stream(
@@ -65,32 +65,39 @@ def stream(
         coverage = Coverage(paths, align(captures, clock_offsets))
         judge.view.coverage = coverage
         scan = Scan(tracker, coverage, thorough, progress, _redactor() if redact else None)
-        for item in _merged(captures, scan):
-            if isinstance(item, Neighbour):
-                judge.learn(item)
-                continue
-            if isinstance(item, CmMessage):
-                census.note(item)
-                events = tracker.feed(item)
-            else:
-                events = tracker.feed_data(item)
-            for event in events:
-                found = judge.judge(event)
-                if found:
-                    yield from found
-                if event.kind == "ENDED":
-                    census.ended(event.connection)
-                    yield event.connection
         infos = [capture.info for capture in captures]
-        last = max((info.last_time - info.clock_offset for info in infos if info.last_time is not None), default=0)
-        for event in chain(tracker.advance(last), tracker.finish()):
-            yield from judge.judge(event)
+        for event in _events(_merged(captures, scan), infos, tracker, judge, census):
+            found = judge.judge(event)
+            if found:
+                yield from found
             if event.kind == "ENDED":
                 census.ended(event.connection)
                 yield event.connection
         yield from capture_findings(infos, tracker.overruns)
         yield from census.findings(infos, judge.view)
         yield from infos
+
+
+def _events(
+    items: Iterator[CmMessage | DataPacket | Neighbour],
+    infos: Sequence[InputInfo],
+    tracker: Tracker,
+    judge: Judge,
+    census: Census,
+) -> Iterator[Event]:
+    """What all items bring, and what is left when the last input has ended."""
+    for item in items:
+        if isinstance(item, CmMessage):
+            census.note(item)
+            yield from tracker.feed(item)
+        elif isinstance(item, Neighbour):
+            judge.learn(item)
+        else:
+            yield from tracker.feed_data(item)
+    yield from tracker.advance(
+        max((info.last_time - info.clock_offset for info in infos if info.last_time is not None), default=0)
+    )
+    yield from tracker.finish()
 
 
 def analyze(
@@ -169,6 +176,6 @@ def _messages(capture: Capture, file: int, scan: Scan) -> Iterator[CmMessage | D
         if isinstance(item, CmMessage):
             attention.heard(frame.number)
             info.cm_messages += 1
-            info.cut_messages += len(item.mad) < MAD_LENGTH
+            info.cut_messages += len(item.mad) < MAD_SIZE
         yield item._replace(time=item.time - info.clock_offset) if info.clock_offset else item
     scan.coverage.end(file, None if info.last_time is None else info.last_time - info.clock_offset)

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ibcmtool.model import Address, CmMessage, InputInfo
+from ibcmtool.words import SECOND
 
-SECOND = 1_000_000_000
 HOLE = SECOND  # no frame at all for longer than this, where one input ends and another begins: nobody was recording
 DISORDER = 50_000_000  # the last frames of one file of a ring may be that much later than the first of the next
 WHOLE_MAD = 256

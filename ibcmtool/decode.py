@@ -68,7 +68,7 @@ _SAME_IN_ALL_VERSIONS = frozenset(
 )
 _SERVICE_ID_IN_ALL_VERSIONS = frozenset({"REQ", "SIDR_REQ"})
 
-_KINDS: dict[Kind, tuple[Transport, Network]] = {
+KINDS: dict[Kind, tuple[Transport, Network]] = {
     "ipv4": ("RoCE v2", "ipv4"),
     "ipv6": ("RoCE v2", "ipv6"),
     "grh": ("RoCE v1", "grh"),
@@ -132,7 +132,7 @@ class Decoder:
             source, destination = self._pair(kind, data, network)
         except (IndexError, struct.error):
             return None
-        transport, checked = _KINDS[kind]
+        transport, checked = KINDS[kind]
         end = mad + MAD_SIZE
         if bth < icrc < end:
             end = max(icrc, mad + _MAD_HEADER)  # the headers tell of a shorter packet

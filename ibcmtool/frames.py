@@ -36,7 +36,7 @@ _IPV6_EXTENSIONS = frozenset({0, 43, 60})  # hop-by-hop options, routing, destin
 _IPV6_FRAGMENT, _IPV6_AUTHENTICATION = 44, 51
 _MAX_IPV6_EXTENSIONS = 8
 _ERF_HEADER = 16
-_ERF_INFINIBAND = 21
+ERF_INFINIBAND = 21
 ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
 
 _ethernet_type = struct.Struct("!12xH").unpack_from
@@ -154,7 +154,7 @@ def erf_record(data: bytes | memoryview) -> tuple[int, int]:
 
 def _erf(data: bytes) -> Found | None:
     kind, at = erf_record(data)
-    if kind == _ERF_INFINIBAND:
+    if kind == ERF_INFINIBAND:
         return _native(data, at)
     if kind in ERF_ETHERNET:
         at += 2  # offset and pad

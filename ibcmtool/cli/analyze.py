@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from ibcmtool.cli.options import (
     ClockOffsetOption,
     ColorChoice,
     ColorOption,
+    FailOn,
     FilesArgument,
     Format,
     FormatOption,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from ibcmtool.model import Connection
     from ibcmtool.reports.json import Document
     from ibcmtool.views.rows import Rows
-
-FailOn = Literal["error", "warning", "info", "never"]
 
 
 @with_filters
@@ -141,17 +140,21 @@ def _keeper(
 def _report(
     kept: Document | Digest | Rows, output_format: Format, color: ColorChoice, show_all: bool, local: bool
 ) -> None:
-    from ibcmtool.reports import by_json, by_text, text
+    from ibcmtool.digest import Digest
     from ibcmtool.reports.clock import Clock
-    from ibcmtool.reports.json import Document
-    from ibcmtool.views.rows import Rows
 
     clock = Clock("local" if local else "utc")
-    if isinstance(kept, Document):
-        kept.write(sys.stdout)
-    elif not isinstance(kept, Rows):
+    if isinstance(kept, Digest):
+        from ibcmtool.reports import text
+
         console, attempts = make_console(color), kept.attempts()
         text.render(kept.analysis(), console, all_connections=show_all, clock=clock, attempts=attempts)
+        return
+    from ibcmtool.reports import by_json, by_text
+    from ibcmtool.reports.json import Document
+
+    if isinstance(kept, Document):
+        kept.write(sys.stdout)
     elif output_format == "text":
         by_text.render(kept.view(), make_console(color), all_rows=show_all, clock=clock)
     elif output_format == "json":

@@ -28,7 +28,7 @@ class LineWriter:
     def write(self, objects: Iterable[InputInfo | Connection | Finding]) -> None:
         from ibcmtool.reports.connection_json import connection_text
         from ibcmtool.reports.display_filter import DisplayFilters
-        from ibcmtool.reports.json import finding_object, input_object, summary_object
+        from ibcmtool.reports.json import finding_object, input_object, line, summary_object
         from ibcmtool.reports.pieces import in_pieces
         from ibcmtool.views.attempts import Grouping
 
@@ -38,19 +38,14 @@ class LineWriter:
                 if isinstance(item, Connection):
                     self._outcomes[item.outcome] += 1
                     grouping.add(item)
-                    write(_line("connection", connection_text(item, filters.of(item))))
+                    write(line("connection", connection_text(item, filters.of(item))))
                 elif isinstance(item, InputInfo):
                     self.inputs.append(item)
-                    write(_line("input", json.dumps(input_object(item))))
+                    write(line("input", json.dumps(input_object(item))))
                 else:
                     self.severities[item.severity] += 1
                     if at_least(item.severity, self.min_severity):
                         self._codes[item.code] += 1
-                        write(_line("finding", json.dumps(finding_object(item))))
+                        write(line("finding", json.dumps(finding_object(item))))
             summary = summary_object(self._outcomes, self._codes, grouping.groups())
-            write(_line("summary", json.dumps(summary)))
-
-
-def _line(kind: str, text: str) -> str:
-    """An object with its kind in front."""
-    return f'{{"kind": "{kind}", {text[1:]}\n'
+            write(line("summary", json.dumps(summary)))

@@ -14,6 +14,7 @@ import typer
 
 from ibcmtool.cli.options import (
     ColorOption,
+    FailOn,
     LocalOption,
     PolicyOption,
     QuietOption,
@@ -24,6 +25,7 @@ from ibcmtool.cli.options import (
 from ibcmtool.cli.output import make_console, warn
 from ibcmtool.filters import Filter, at_least
 from ibcmtool.model import Severity
+from ibcmtool.words import SECOND
 
 if TYPE_CHECKING:
     from ibcmtool.cli.options import ColorChoice
@@ -33,9 +35,7 @@ if TYPE_CHECKING:
     from ibcmtool.live.session import Session
 
 LiveFormat = Literal["text", "jsonl"]
-FailOn = Literal["error", "warning", "info", "never"]
 
-SECOND = 1_000_000_000
 WAIT = 0.1  # seconds between two looks at the clock while nothing arrives
 TICK = 0.2  # seconds after which time passes for the tracker, and the output is brought up to date
 STORM = 100  # packets at once; fewer are shown at once, more with the next tick

@@ -15,6 +15,7 @@ from ibcmtool.model import Outcome, Policy, TimewaitModel
 
 ColorChoice = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "jsonl"]
+FailOn = Literal["error", "warning", "info", "never"]
 By = Literal["pair", "target", "service"]
 
 FilesArgument = Annotated[

@@ -66,11 +66,11 @@ class Implementations:
         self.settled: set[int] = set()  # CAs that need not be looked at any more
 
     def see(self, connection: Connection, step: Step) -> None:
-        """Take the evidence of one message of a TELLING type."""
+        """Take the evidence of one message of a TELLING type, from a CA that is not settled."""
         if step.sender == "unknown":
             return
         guid = connection.end(step.sender).ca_guid
-        if not guid or guid in self.settled:
+        if not guid:
             return
         seen = self._evidence.get(guid)
         if step.retransmission_of is not None or step.message.icrc_ok is False:

@@ -10,7 +10,6 @@ from ibcmtool.model import SEVERITIES, Connection, Event, Finding, Outcome
 
 PINNED = 50  # findings remembered
 ENDED = 1000  # ended connections remembered, at most for `keep`
-SECOND = 1_000_000_000
 
 
 class Board:
@@ -24,7 +23,6 @@ class Board:
         self._number = 0
         self.now: Counter[Outcome] = Counter()  # connections that have not ended, by what they are now
         self.past: Counter[Outcome] = Counter()  # those that have
-        self.codes: Counter[str] = Counter()
 
     def event(self, event: Event) -> None:
         connection = event.connection
@@ -40,7 +38,6 @@ class Board:
 
     def finding(self, finding: Finding) -> None:
         """Errors stay before warnings before the rest, the newest first of each."""
-        self.codes[finding.code] += 1
         self._number += 1
         self._pinned.append((SEVERITIES.index(finding.severity), -self._number, finding))
         if len(self._pinned) > 2 * PINNED:

@@ -17,8 +17,7 @@ from ibcmtool.live.session import Heard, Progress
 from ibcmtool.model import Finding
 from ibcmtool.reports.pcapng import PcapngWriter
 from ibcmtool.sources.errors import SourceError
-
-SECOND = 1_000_000_000
+from ibcmtool.words import SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from dissectors.recognition import MAD_SIZE
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.decode import Decoder
 from ibcmtool.model import LIVE, CmMessage, Connection, DataPacket, Event, Finding, Frame, InputInfo, Neighbour, Policy
@@ -19,10 +20,9 @@ from ibcmtool.rules.completeness import Census
 from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
 from ibcmtool.sources.live import Arrival, LiveSource
+from ibcmtool.words import SECOND
 
-SECOND = 1_000_000_000
 GRACE = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets
-MAD_LENGTH = 256
 
 
 @dataclass(slots=True)
@@ -48,7 +48,6 @@ class Progress:
     last: int | None = None  # time of its newest packet
     arrived: float = 0.0  # monotonic seconds when that came
     ended: bool = False
-    notes_told: int = field(default=0)
 
     def now(self) -> int | None:
         """The time at the source, as far as its packets tell; None before the first one."""
@@ -97,7 +96,7 @@ class Session:
                 if made_up:
                     item = item._replace(psn=None, icrc_ok=None, headers=b"")
                 info.cm_messages += 1
-                info.cut_messages += len(item.mad) < MAD_LENGTH
+                info.cut_messages += len(item.mad) < MAD_SIZE
                 self._census.note(item)
                 events = self.tracker.feed(item)
             else:

@@ -7,20 +7,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dissectors.icrc import Network, icrc_of, icrc_ok, vcrc_of
-from dissectors.recognition import CM_ATTRIBUTES, UD_SEND_ONLY_IMMEDIATE
-from ibcmtool.decode import Decoder
+from dissectors.icrc import icrc_of, icrc_ok, vcrc_of
+from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE, UD_SEND_ONLY_IMMEDIATE
+from ibcmtool.decode import KINDS, Decoder
 from ibcmtool.frames import ERF, ERF_ETHERNET, ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2, Kind, erf_record
-from ibcmtool.model import CmMessage, Frame
+from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
 from ibcmtool.neighbours import announcement
 from ibcmtool.readers import layer_size, layout
 from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
-MAD_SIZE = 256
 _ERF_ETHERNET_PAD = 2
-_CHECKED: dict[Kind, Network] = {"ipv4": "ipv4", "ipv6": "ipv6", "grh": "grh", "lrh": "lrh", "lrh+grh": "grh"}
 
 # REJ reasons by what their additional information holds.
 _INFO_GUID, _INFO_GIDS, _INFO_LIDS = 4, frozenset({12, 18, 24, 25}), frozenset({13, 19})
@@ -46,7 +44,7 @@ class Redactor:
             return frame._replace(data=b"")
 
     def _packet(self, frame: Frame, kind: Kind, network: int, bth: int, icrc: int) -> bytes:
-        before, data, checked = frame.data, bytearray(frame.data), _CHECKED[kind]
+        before, data, checked = frame.data, bytearray(frame.data), KINDS[kind][1]
         whole = icrc > 0 and icrc + 4 <= len(before) and icrc > bth
         right = whole and icrc_ok(before, network, bth, icrc, checked)
         native = kind in ("lrh", "lrh+grh")
@@ -77,7 +75,7 @@ class Redactor:
         told = announcement(frame.link_type, frame.data)
         if told is None:
             return b""
-        address = told.gid[12:] if told.gid.startswith(bytes(10) + b"\xff\xff") else told.gid
+        address = told.gid[12:] if told.gid.startswith(IPV4_MAPPED) else told.gid
         name = self._names.gid(told.gid)[-len(address) :]
         return frame.data.replace(told.mac, self._names.mac(told.mac)).replace(address, name)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ibcmtool import __version__, words
+from ibcmtool import words
 from ibcmtool.model import Outcome
-from ibcmtool.reports.json import input_object
+from ibcmtool.reports.json import input_object, write_head, write_list
 from ibcmtool.reports.pieces import in_pieces
 from ibcmtool.views.refusals import Refusal
 from ibcmtool.views.rows import Party, Row, View
@@ -28,24 +28,11 @@ Object = dict[str, Any]
 
 def write(view: View, out: TextIO) -> None:
     """The whole view as one JSON object, one row a line."""
-    head: Object = {
-        "schema": SCHEMA,
-        "tool": {"name": "ibcmtool", "version": __version__},
-        "policy": view.policy,
-        "by": view.by,
-        "inputs": [input_object(info) for info in view.inputs],
-    }
     with in_pieces(out) as put:
-        put("{\n")
-        for key, value in head.items():
-            put(f"{json.dumps(key)}: {json.dumps(value)},\n")
-        put('"rows": [')
-        before = "\n"
-        for row in view.rows:
-            put(before + json.dumps(row_object(row)))
-            before = ",\n"
+        write_head(put, SCHEMA, view.policy, view.inputs, by=view.by)
+        write_list(put, "rows", (json.dumps(row_object(row)) for row in view.rows))
         others = None if view.others is None else row_object(view.others)
-        put(f'\n],\n"others": {json.dumps(others)},\n"summary": {json.dumps(summary_object(view))}\n}}\n')
+        put(f'"others": {json.dumps(others)},\n"summary": {json.dumps(summary_object(view))}\n}}\n')
 
 
 def write_lines(view: View, out: TextIO) -> None:

@@ -16,8 +16,6 @@ from ibcmtool.views.rows import Row, failures
 MOST = 12  # nodes; more do not fit
 LETTERS: dict[Outcome, str] = {"rejected": "R", "timed_out": "T", "stale": "S", "half_open": "H"}
 
-Pairs = dict[tuple[Address, Address], Row]
-
 
 def lines(page: Page, rows: Sequence[Row]) -> Iterator[Text]:
     """Rows are active, columns passive; nothing where a list says as much, there are too many nodes, or no room."""

@@ -69,18 +69,10 @@ class Document:
     def write(self, out: TextIO) -> None:
         """The whole document, one connection and one finding a line."""
         findings = sorted(self._findings, key=rank)
-        head: Object = {
-            "schema": SCHEMA,
-            "tool": {"name": "ibcmtool", "version": __version__},
-            "policy": self._policy,
-            "inputs": [input_object(info) for info in self._inputs],
-        }
         with in_pieces(out) as write:
-            write("{\n")
-            for key, value in head.items():
-                write(f"{json.dumps(key)}: {json.dumps(value)},\n")
-            _list(write, "connections", map(self._connection, sorted(self._rows)))
-            _list(write, "findings", (json.dumps(finding_object(finding)) for finding in findings))
+            write_head(write, SCHEMA, self._policy, self._inputs)
+            write_list(write, "connections", map(self._connection, sorted(self._rows)))
+            write_list(write, "findings", (json.dumps(finding_object(finding)) for finding in findings))
             codes = Counter(finding.code for finding in findings)
             summary = summary_object(self._outcomes, codes, self._grouping.groups())
             write(f'"summary": {json.dumps(summary)}\n}}\n')
@@ -122,7 +114,28 @@ def render(analysis: Analysis, out: TextIO) -> None:
         document.write(out)
 
 
-def _list(write: Callable[[str], None], name: str, texts: Iterable[str]) -> None:
+def line(kind: str, text: str) -> str:
+    """A line of JSON lines: the text of an object, with its kind in front."""
+    return f'{{"kind": "{kind}", {text[1:]}\n'
+
+
+def write_head(
+    write: Callable[[str], None], schema: str, policy: Policy, inputs: Sequence[InputInfo], **more: str
+) -> None:
+    """The beginning of a document: what it is, what made it, and from what."""
+    head: Object = {
+        "schema": schema,
+        "tool": {"name": "ibcmtool", "version": __version__},
+        "policy": policy,
+        **more,
+        "inputs": [input_object(info) for info in inputs],
+    }
+    write("{\n")
+    for key, value in head.items():
+        write(f"{json.dumps(key)}: {json.dumps(value)},\n")
+
+
+def write_list(write: Callable[[str], None], name: str, texts: Iterable[str]) -> None:
     write(f'"{name}": [')
     before = "\n"
     for text in texts:

@@ -11,7 +11,7 @@ from ibcmtool.live.session import Heard
 from ibcmtool.model import Connection, Event, Finding, InputInfo
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
-from ibcmtool.reports.json import finding_object, input_object
+from ibcmtool.reports.json import finding_object, input_object, line, summary_object
 
 
 class JsonLines:
@@ -61,15 +61,10 @@ class JsonLines:
         self._write("input", json.dumps({**input_object(info), "dropped": info.dropped}))
 
     def summary(self) -> None:
-        told = {
-            "connections": self._outcomes.total(),
-            "by_outcome": dict(self._outcomes),
-            "by_code": dict(sorted(self._codes.items())),
-        }
-        self._write("summary", json.dumps(told))
+        self._write("summary", json.dumps(summary_object(self._outcomes, self._codes, ())))
 
     def _write(self, kind: str, text: str) -> None:
-        self._out.write(f'{{"kind": "{kind}", {text[1:]}\n')
+        self._out.write(line(kind, text))
 
     def flush(self) -> None:
         self._out.flush()

@@ -57,10 +57,10 @@ class LiveView:
         """The newest event, and what was heard last before it."""
         self._events.append((event, heard))
 
-    def draw(self, now: int | None, *, at_once: bool = False) -> None:
+    def draw(self, now: int | None) -> None:
         """The screen anew, if it is time; now: the time of the packets (ns)."""
         moment = time.monotonic()
-        if at_once or moment - self._drawn >= 1 / A_SECOND:
+        if moment - self._drawn >= 1 / A_SECOND:
             self._drawn = moment
             self._live.update(Group(*self._screen(moment, now)), refresh=True)
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Literal
 
 from ibcmtool import __version__
-from ibcmtool.frames import ERF, INFINIBAND
+from ibcmtool.frames import ERF, ERF_INFINIBAND, INFINIBAND
 from ibcmtool.model import Frame
+from ibcmtool.words import SECOND
 
 Direction = Literal["in", "out"]
 
@@ -22,9 +23,7 @@ APPLICATION, NAME, DESCRIPTION, RESOLUTION = 4, 2, 3, 9  # of a section, and of 
 FLAGS, DROPPED = 2, 5  # of a packet, and of statistics
 NANOSECONDS = b"\x09"
 DIRECTIONS: dict[Direction | None, int] = {"in": 1, "out": 2}
-ERF_INFINIBAND = 21
 LONGEST_OPTION = 0xFFFF
-SECOND = 1_000_000_000
 
 Option = tuple[int, bytes]
 
@@ -32,11 +31,11 @@ Option = tuple[int, bytes]
 class PcapngWriter:
     """Writes one pcapng file, section and all. The file stays the caller's to close."""
 
-    def __init__(self, out: BinaryIO, comments: Iterable[str] = ()) -> None:
+    def __init__(self, out: BinaryIO) -> None:
         self._out = out
         self._interfaces: dict[tuple[str, int], int] = {}
-        options = [*_comments(comments), (APPLICATION, f"ibcmtool {__version__}".encode())]
-        self._block(SECTION, struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1), options)
+        application = (APPLICATION, f"ibcmtool {__version__}".encode())
+        self._block(SECTION, struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1), [application])
 
     def write(
         self,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ibcmtool.verify.fields import MAPPED_IPV4, Field
+from ibcmtool.model import IPV4_MAPPED
+from ibcmtool.verify.fields import Field
 
 Values = Mapping[str, int | bytes]  # the fields of the layer, by name
 
@@ -31,7 +32,7 @@ def _shifted(label: str, right: int, mask: int = 0xFFFFF) -> Callable[[Values], 
 
 def _as_ipv4(gid: str) -> Callable[[Values], bytes]:
     def predicted(values: Values) -> bytes:
-        return MAPPED_IPV4 + bytes(values[gid])[12:]
+        return IPV4_MAPPED + bytes(values[gid])[12:]
 
     return predicted
 

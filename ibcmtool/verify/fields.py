@@ -9,7 +9,6 @@ from __future__ import annotations
 
 Field = tuple[str, str]  # layer and field of ours
 
-MAPPED_IPV4 = bytes(10) + b"\xff\xff"  # in front of an IPv4 address in a GID
 MISPLACED_QPN = "infiniband.cm.req.remoteqpneecn"  # tshark 4.0 files the DREQ's QPN among the fields of the REQ
 
 # Ours -> the last part of Wireshark's name; a tuple where it has several, as for GIDs that hold an IPv4 address.

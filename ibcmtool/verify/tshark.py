@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ibcmtool.verify.fields import MAPPED_IPV4
+from ibcmtool.model import IPV4_MAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
         if digits is None:
             return None
         octets = bytes.fromhex(digits)
-        return MAPPED_IPV4 + octets if name.endswith("gid_ipv4") else octets
+        return IPV4_MAPPED + octets if name.endswith("gid_ipv4") else octets
 
 
 def version() -> str:

@@ -17,6 +17,7 @@ from dissectors.recognition import CM_CLASS, GSI_QPN, UD_SEND_ONLY
 from ibcmtool.frames import (
     ERF,
     ERF_ETHERNET,
+    ERF_INFINIBAND,
     ETHERNET,
     INFINIBAND,
     IPV6,
@@ -32,7 +33,6 @@ UDP, ICMPV6 = 17, 58
 SOLICITATION, ADVERTISEMENT = 135, 136
 IPV6_HEADER, UDP_HEADER, TAG = 40, 8, 4
 ERF_HEADER, ERF_EXTENSION, ERF_PAD = 16, 8, 2  # the last in front of an Ethernet frame
-ERF_INFINIBAND = 21
 MOST_EXTENSIONS = 2  # of an ERF header
 MOST_TAGS = 2
 

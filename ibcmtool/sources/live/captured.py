@@ -20,10 +20,10 @@ from ibcmtool.sources import Attention, Capture, open_stream
 from ibcmtool.sources.errors import SourceError, shown
 from ibcmtool.sources.live import Arrival, Deliver
 from ibcmtool.sources.streams import ByteStream, FileStream
+from ibcmtool.words import SECOND
 
 POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
 BATCH = 4096  # packets
-SECOND = 1_000_000_000
 
 
 class PatientStream:

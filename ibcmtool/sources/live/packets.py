@@ -10,7 +10,9 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from dissectors.icrc import Network, icrc_of, vcrc_of
+from dissectors.recognition import MAD_SIZE
 from dissectors.text import gid_text
+from ibcmtool.decode import KINDS
 from ibcmtool.frames import ERF, ETHERNET, FINDERS
 from ibcmtool.model import IPV4_MAPPED, Address, Frame
 from ibcmtool.readers import layer_size, layout
@@ -19,7 +21,6 @@ from ibcmtool.reports.pcapng import erf_around
 MOST_PAIRS = 10_000  # of addresses remembered
 NOBODY = bytes(16)
 PERMISSIVE_LID = 0xFFFF
-MAD_SIZE = 256
 
 _psn = next(slot for slot in layout("BTH") if slot.name == "psn")
 PSN_AT = _psn.bit_offset // 8
@@ -104,8 +105,7 @@ def _template(source: Address, destination: Address) -> _Template:
         found = FINDERS[ETHERNET](data)
     assert found is not None
     kind, network, transport, _ = found
-    checked: Network = "grh" if kind == "lrh+grh" else kind
-    return _Template(data, network - offset, transport - offset, checked)
+    return _Template(data, network - offset, transport - offset, KINDS[kind][1])
 
 
 def _lid(address: Address) -> int:

@@ -22,7 +22,6 @@ FRESH = 10.0  # seconds that what sysfs says of the ports is believed
 WITH_GRH = 1  # ib_wc_flags
 IPV4_AT = 20  # in the 40 bytes of a GRH
 IPV4_UDP, ROUTED = (0x45, 17), (17, 0x1B)  # version with length and protocol; next header: UDP or an InfiniBand header
-MOST_LID = 0xFFFF
 REQ = 0x10
 
 _ids = stack_reader(("MAD", "CM_REP"), "tid", "attribute_id", "local_comm_id", "remote_comm_id")

@@ -9,11 +9,10 @@ import os
 import struct
 from typing import NamedTuple
 
-from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_QPN
+from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_QPN, MAD_SIZE
 
 ABI_VERSION = 5
 
-MAD_SIZE = 256
 METHOD_SEND = 3
 LARGEST = 4096  # bytes of one read; MADs of the class have 256, and a header in front
 
