@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,11 +35,8 @@ def gids(port: Port) -> Iterator[bytes]:
     """The port's own GIDs, without the empty entries."""
     entries = sorted((port.path / "gids").glob("*"), key=lambda path: (len(path.name), path.name))
     for entry in entries:
-        try:
-            gid = bytes.fromhex(entry.read_text().strip().replace(":", ""))
-        except (OSError, ValueError):
-            continue
-        if len(gid) == 16 and any(gid):
+        gid = gid_of(text_of(entry))
+        if gid is not None:
             yield gid
 
 
@@ -63,19 +60,36 @@ def text_of(path: Path) -> str:
 
 def _ports(root: Path) -> Iterator[Port]:
     for path in (root / DEVICES).glob("*/ports/*"):
-        if not path.name.isdigit():
-            continue
-        link_layer = text_of(path / "link_layer")
-        try:
-            lid = int(text_of(path / "lid"), 0)
-        except ValueError:
-            lid = 0
-        yield Port(
-            path.parent.parent.name,
-            int(path.name),
-            link_layer,
-            lid if lid and link_layer != "Ethernet" else None,
-            text_of(path / "state").partition(": ")[2],
-            (path / "cm_rx_msgs").is_dir(),
-            path,
-        )
+        if path.name.isdigit():
+            yield port_at(path)
+
+
+def port_at(path: Path, read: Callable[[Path], str] = text_of) -> Port:
+    """The port of a folder DEV/ports/N; read: gives the text of a file of sysfs."""
+    link_layer = read(path / "link_layer")
+    return Port(
+        path.parent.parent.name,
+        int(path.name),
+        link_layer,
+        lid_of(read(path / "lid")) if link_layer != "Ethernet" else None,
+        read(path / "state").partition(": ")[2],
+        (path / "cm_rx_msgs").is_dir(),
+        path,
+    )
+
+
+def lid_of(text: str) -> int | None:
+    """A LID as sysfs writes it; None for 0, and for what is none."""
+    try:
+        return int(text, 0) or None
+    except ValueError:
+        return None
+
+
+def gid_of(text: str) -> bytes | None:
+    """A GID as sysfs writes it; None for an empty entry, and for what is none."""
+    try:
+        gid = bytes.fromhex(text.replace(":", ""))
+    except ValueError:
+        return None
+    return gid if len(gid) == 16 and any(gid) else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ibcmtool.model import Address
-from ibcmtool.sources.live.ports import DEVICES, ROOT, Port
+from ibcmtool.sources.live.ports import DEVICES, ROOT, Port, gid_of, lid_of, port_at
 
 MADS = "sys/class/infiniband_mad"
 NODES = "dev/infiniband"
@@ -42,40 +42,16 @@ def abi_version(root: Path = ROOT) -> int | None:
 
 def own_address(port: Port, gid_index: int | None, path_bits: int) -> Address:
     """The address at which a MAD reached this port: by one of its GIDs, or by its LID only (None)."""
-    gid = _gid(port, gid_index) if gid_index is not None else None
+    gid = gid_of(_text(port.path / "gids" / str(gid_index))) if gid_index is not None else None
     if port.link_layer == "Ethernet":
         return Address(gid)
-    lid = _lid(port.path)
+    lid = lid_of(_text(port.path / "lid"))
     return Address(gid, lid | path_bits if lid is not None else None)
 
 
 def _port(root: Path, device: str, number: int) -> Port:
-    path = root / DEVICES / device / "ports" / str(number)
-    link_layer = _text(path / "link_layer") or "InfiniBand"  # the simulator does not say
-    return Port(
-        device,
-        number,
-        link_layer,
-        _lid(path) if link_layer != "Ethernet" else None,
-        _text(path / "state").partition(": ")[2],
-        (path / "cm_rx_msgs").is_dir(),
-        path,
-    )
-
-
-def _lid(path: Path) -> int | None:
-    try:
-        return int(_text(path / "lid"), 0) or None
-    except ValueError:
-        return None
-
-
-def _gid(port: Port, index: int) -> bytes | None:
-    try:
-        gid = bytes.fromhex(_text(port.path / "gids" / str(index)).replace(":", ""))
-    except ValueError:
-        return None
-    return gid if len(gid) == 16 and any(gid) else None
+    port = port_at(root / DEVICES / device / "ports" / str(number), _text)
+    return port if port.link_layer else port._replace(link_layer="InfiniBand")  # the simulator does not say
 
 
 def _listed(path: Path) -> list[str]:
