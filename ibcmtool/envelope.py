@@ -10,11 +10,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from .frames import ERF, FINDERS, LINUX_SLL, LINUX_SLL2, Kind, erf_record
+from .frames import ERF, ERF_ETHERNET_PAD, FINDERS, LINUX_SLL, LINUX_SLL2, Kind, erf_record
 from .model import IPV4_MAPPED, CmMessage
 from .readers import layer_size, stack_reader
 
-_ERF_ETHERNET_PAD = 2
 _ARPHRD_ETHERNET = 1
 _LRH_SIZE = layer_size("LRH")
 
@@ -104,7 +103,7 @@ def _link(link_type: int, kind: Kind, data: bytes, network: int) -> tuple[bytes 
         return _cooked_source(*_sll(data)), None, _vlan_ids(data, 16, network)
     if link_type == LINUX_SLL2:
         return _cooked_source(*_sll2(data)), None, _vlan_ids(data, 20, network)
-    start = erf_record(data)[1] + _ERF_ETHERNET_PAD if link_type == ERF else 0
+    start = erf_record(data)[1] + ERF_ETHERNET_PAD if link_type == ERF else 0
     destination, source = _macs(data, start)
     return source, destination, _vlan_ids(data, start + 14, network)
 

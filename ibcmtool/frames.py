@@ -38,6 +38,7 @@ _MAX_IPV6_EXTENSIONS = 8
 _ERF_HEADER = 16
 ERF_INFINIBAND = 21
 ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
+ERF_ETHERNET_PAD = 2  # offset and pad, in front of the frame
 
 _ethernet_type = struct.Struct("!12xH").unpack_from
 _vlan_tag = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
@@ -157,7 +158,7 @@ def _erf(data: bytes) -> Found | None:
     if kind == ERF_INFINIBAND:
         return _native(data, at)
     if kind in ERF_ETHERNET:
-        at += 2  # offset and pad
+        at += ERF_ETHERNET_PAD
         return _typed(data, at + 14, _short(data, at + 12)[0])
     return None
 

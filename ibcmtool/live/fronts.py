@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from ibcmtool.digest import Digest
 from ibcmtool.live.board import Board
 from ibcmtool.live.session import Heard, Progress
-from ibcmtool.model import Analysis, Connection, Event, Finding, InputInfo
+from ibcmtool.model import Connection, Event, Finding, InputInfo
 from ibcmtool.reports import text
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.live_json import JsonLines
@@ -43,8 +44,9 @@ class Quiet:
     def refresh(self, now: int | None) -> None:
         pass
 
-    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
-        text.render(analysis, self._page.console, all_connections=False, clock=self._clock)
+    def close(self, inputs: list[InputInfo], digest: Digest) -> None:
+        analysis, attempts = digest.analysis(), digest.attempts()
+        text.render(analysis, self._page.console, all_connections=False, clock=self._clock, attempts=attempts)
 
 
 class Scrolling(Quiet):
@@ -67,10 +69,10 @@ class Scrolling(Quiet):
         self._page.flush()
         self._out.flush()
 
-    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+    def close(self, inputs: list[InputInfo], digest: Digest) -> None:
         self._page.flush()
         self._out.write("\n")
-        super().close(inputs, analysis)
+        super().close(inputs, digest)
 
     def _write(self, pieces: Pieces) -> None:
         if self._coloured:
@@ -103,9 +105,9 @@ class Screen(Quiet):
     def refresh(self, now: int | None) -> None:
         self._view.draw(now)
 
-    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+    def close(self, inputs: list[InputInfo], digest: Digest) -> None:
         self._view.close()
-        super().close(inputs, analysis)
+        super().close(inputs, digest)
 
 
 class Json:
@@ -125,7 +127,7 @@ class Json:
     def refresh(self, now: int | None) -> None:
         self._lines.flush()
 
-    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+    def close(self, inputs: list[InputInfo], digest: Digest) -> None:
         for info in inputs:
             self._lines.input(info)
         self._lines.summary()

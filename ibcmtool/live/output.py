@@ -11,7 +11,7 @@ from ibcmtool.filters import Filter, at_least
 from ibcmtool.live.hooks import Command
 from ibcmtool.live.recording import Recording
 from ibcmtool.live.session import Heard, Record, Session
-from ibcmtool.model import Analysis, CmMessage, Connection, Event, Finding, InputInfo, Policy, Severity
+from ibcmtool.model import CmMessage, Connection, Event, Finding, InputInfo, Policy, Severity
 
 FLAGGED = 100_000  # connections remembered for which a wanted code was found
 
@@ -32,7 +32,7 @@ class Front(Protocol):
     def refresh(self, now: int | None) -> None:
         """Called some times a second; now: the time of the packets."""
 
-    def close(self, inputs: list[InputInfo], analysis: Analysis) -> None:
+    def close(self, inputs: list[InputInfo], digest: Digest) -> None:
         """The end, with the summary."""
 
 
@@ -96,7 +96,7 @@ class Output:
         self.take(session.finish())
         if self._recording is not None:
             self._recording.close(session.now() or 0)
-        self._front.close(self._inputs, self._digest.analysis())
+        self._front.close(self._inputs, self._digest)
 
     def _fits(self, connection: Connection) -> bool:
         chosen = self._chosen

@@ -10,7 +10,17 @@ from typing import Any
 from dissectors.icrc import icrc_of, icrc_ok, vcrc_of
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE, UD_SEND_ONLY_IMMEDIATE
 from ibcmtool.decode import KINDS, Decoder
-from ibcmtool.frames import ERF, ERF_ETHERNET, ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2, Kind, erf_record
+from ibcmtool.frames import (
+    ERF,
+    ERF_ETHERNET,
+    ERF_ETHERNET_PAD,
+    ETHERNET,
+    FINDERS,
+    LINUX_SLL,
+    LINUX_SLL2,
+    Kind,
+    erf_record,
+)
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
 from ibcmtool.neighbours import announcement
 from ibcmtool.readers import layer_size, layout
@@ -18,7 +28,6 @@ from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
-_ERF_ETHERNET_PAD = 2
 
 # REJ reasons by what their additional information holds.
 _INFO_GUID, _INFO_GIDS, _INFO_LIDS = 4, frozenset({12, 18, 24, 25}), frozenset({13, 19})
@@ -90,7 +99,7 @@ class Redactor:
         elif link_type == ERF:
             record, at = erf_record(bytes(data))
             if record in ERF_ETHERNET:
-                _each(data, at + _ERF_ETHERNET_PAD, 6, 2, self._names.mac)
+                _each(data, at + ERF_ETHERNET_PAD, 6, 2, self._names.mac)
 
     def _lids(self, data: bytearray, lrh: int) -> None:
         for slot in layout("LRH"):
