@@ -59,45 +59,39 @@ def stream(
     `redact`: addresses, GUIDs and private data come replaced (redaction).
     """
     judge, census = Judge(policy), Census()
-    tracker = Tracker(endpoint_names, timewait_model, covered=judge.view.covered)
+    records: list[Connection | Finding] = []
+
+    def tell(event: Event) -> None:
+        records.extend(judge.judge(event))
+        if event.kind == "ENDED":
+            census.ended(event.connection)
+            records.append(event.connection)
+
+    tracker = Tracker(tell, endpoint_names, timewait_model, covered=judge.view.covered)
     with ExitStack() as stack:
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
         coverage = Coverage(paths, align(captures, clock_offsets))
         judge.view.coverage = coverage
         scan = Scan(tracker, coverage, thorough, progress, _redactor() if redact else None)
+        for item in _merged(captures, scan):
+            if isinstance(item, CmMessage):
+                census.note(item)
+                tracker.feed(item)
+            elif isinstance(item, Neighbour):
+                judge.learn(item)
+            else:
+                tracker.feed_data(item)
+            if records:
+                yield from records
+                records.clear()
         infos = [capture.info for capture in captures]
-        for event in _events(_merged(captures, scan), infos, tracker, judge, census):
-            found = judge.judge(event)
-            if found:
-                yield from found
-            if event.kind == "ENDED":
-                census.ended(event.connection)
-                yield event.connection
+        ends = (info.last_time - info.clock_offset for info in infos if info.last_time is not None)
+        tracker.advance(max(ends, default=0))
+        tracker.finish()
+        yield from records
         yield from capture_findings(infos, tracker.overruns)
         yield from census.findings(infos, judge.view)
         yield from infos
-
-
-def _events(
-    items: Iterator[CmMessage | DataPacket | Neighbour],
-    infos: Sequence[InputInfo],
-    tracker: Tracker,
-    judge: Judge,
-    census: Census,
-) -> Iterator[Event]:
-    """What all items bring, and what is left when the last input has ended."""
-    for item in items:
-        if isinstance(item, CmMessage):
-            census.note(item)
-            yield from tracker.feed(item)
-        elif isinstance(item, Neighbour):
-            judge.learn(item)
-        else:
-            yield from tracker.feed_data(item)
-    yield from tracker.advance(
-        max((info.last_time - info.clock_offset for info in infos if info.last_time is not None), default=0)
-    )
-    yield from tracker.finish()
 
 
 def analyze(

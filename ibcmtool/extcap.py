@@ -74,8 +74,7 @@ def _capture(name: str, policy: str, fifo: str) -> None:
     """Everything that comes, with its findings, into the pipe, until Wireshark has enough."""
     from ibcmtool.live.reading import Reading
     from ibcmtool.live.recording import Recording, Rotation
-    from ibcmtool.live.session import Heard, Session
-    from ibcmtool.model import Finding
+    from ibcmtool.live.session import Session
     from ibcmtool.sources.live import source_of
 
     asked = []
@@ -89,20 +88,16 @@ def _capture(name: str, policy: str, fifo: str) -> None:
     source = source_of(name)
     session = Session([source], "strict" if policy == "strict" else "relaxed")
     with Reading([source], session.tracker.watched) as reading:
-        recording = Recording(fifo, Rotation(), session.sources)
+        session.listener = recording = Recording(fifo, Rotation(), session.sources)
         recording.flush()  # Wireshark waits for the beginning of the file
         ticked = time.monotonic()
         while not asked:
             batch = reading.next(WAIT)
-            records = [] if batch is None else list(session.take(batch.source, batch.arrivals))
+            if batch is not None:
+                session.take(batch.source, batch.arrivals)
             if time.monotonic() - ticked > WAIT:
                 ticked = time.monotonic()
-                records += session.pass_time()
-            for record in records:
-                if isinstance(record, Heard):
-                    recording.hear(record)
-                elif isinstance(record, Finding):
-                    recording.finding(record)
+                session.pass_time()
             if batch is None:
                 recording.flush()
             elif batch.ended:

@@ -295,22 +295,24 @@ def run(
     until: float | None = None,
 ) -> Result:
     """What tracker and judge make of it, in the order of time; the capture goes on until `until` (seconds)."""
-    tracker, judge = Tracker(), Judge(policy)
+    judge = Judge(policy)
     connections: dict[int, Connection] = {}
     findings: list[Finding] = []
 
-    def tell(events: Iterable[Event]) -> None:
-        for event in events:
-            connections[event.connection.id] = event.connection
-            findings.extend(judge.judge(event))
+    def tell(event: Event) -> None:
+        connections[event.connection.id] = event.connection
+        findings.extend(judge.judge(event))
 
+    tracker = Tracker(tell)
     items = said.capture if isinstance(said, Conversation) else said
     for item in sorted(items, key=lambda item: item.time):
         if isinstance(item, Neighbour):
             judge.learn(item)
-            continue
-        tell(tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item))
+        elif isinstance(item, CmMessage):
+            tracker.feed(item)
+        else:
+            tracker.feed_data(item)
     if until is not None:
-        tell(tracker.advance(_ns(until)))
-    tell(tracker.finish())
+        tracker.advance(_ns(until))
+    tracker.finish()
     return Result([connections[number] for number in sorted(connections)], findings)

@@ -8,7 +8,7 @@ Times are seconds, as in a Conversation; messages carry the index of their recor
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -62,7 +62,6 @@ def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Resul
     """What tracker and judge make of it, as analysis.stream has it."""
     ahead = offsets(recordings)
     judge = Judge(policy)
-    tracker = Tracker(covered=judge.view.covered)
     names = [f"{chr(ord('a') + file)}.pcap" for file in range(len(recordings))]
     starts = [moment(recording.start) - offset for recording, offset in zip(recordings, ahead, strict=True)]
     ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
@@ -70,10 +69,11 @@ def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Resul
     connections: dict[int, Connection] = {}
     findings: list[Finding] = []
 
-    def tell(events: Iterable[Event]) -> None:
-        for event in events:
-            connections[event.connection.id] = event.connection
-            findings.extend(judge.judge(event))
+    def tell(event: Event) -> None:
+        connections[event.connection.id] = event.connection
+        findings.extend(judge.judge(event))
+
+    tracker = Tracker(tell, covered=judge.view.covered)
 
     def read(file: int) -> Iterator[CmMessage]:
         for item in recordings[file].items:
@@ -82,7 +82,7 @@ def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Resul
 
     for item in heapq.merge(*map(read, range(len(recordings))), key=attrgetter("time")):
         coverage.note(item)
-        tell(tracker.feed(item))
-    tell(tracker.advance(max(ends)))
-    tell(tracker.finish())
+        tracker.feed(item)
+    tracker.advance(max(ends))
+    tracker.finish()
     return Result([connections[number] for number in sorted(connections)], findings)

@@ -145,24 +145,21 @@ def live(
     --quiet shows the final report only, for use under a service manager. Exit code as of analyze: 0 nothing as bad as
     --fail-on, 1 there was, 2 a source that this host does not have, or that was damaged.
     """
-    from ibcmtool.connections.tracker import Tracker
     from ibcmtool.live.hooks import Command, notify
     from ibcmtool.live.output import Output
     from ibcmtool.live.reading import Reading
     from ibcmtool.live.recording import Recording
     from ibcmtool.live.session import Session
-    from ibcmtool.services import endpoint_names
     from ibcmtool.sources.live import source_of
 
     rotation = _rotation(rotate or [], files)
     sources = [source_of(text) for text in source]
-    tracker = Tracker(endpoint_names, timewait_model, most=max_connections)
-    session = Session(sources, policy, tracker, redact=redact)
-    with _ending() as ending, Reading(sources, tracker.watched) as reading:
+    session = Session(sources, policy, timewait_model, most=max_connections, redact=redact)
+    with _ending() as ending, Reading(sources, session.tracker.watched) as reading:
         recording = Recording(write, rotation, session.sources) if write is not None else None
         runner = Command(command) if command is not None else None
         front = _front(output_format, session, color, local, lines=lines, quiet=quiet, keep=keep)
-        output = Output(
+        session.listener = output = Output(
             front,
             policy,
             chosen,
@@ -178,7 +175,7 @@ def live(
             # However it ends, what was found so far is told.
             reading.stop()
             for batch in reading.rest():
-                output.take(session.take(batch.source, batch.arrivals))
+                session.take(batch.source, batch.arrivals)
             notify("STOPPING=1")
             output.close(session)
     if runner is not None:
@@ -188,8 +185,9 @@ def live(
     for one in sources:
         for note in one.notes:
             warn(note)
-    if tracker.evicted:
-        warn(f"{tracker.evicted:,} connections were let go before their end (--max-connections {max_connections:,})")
+    evicted = session.tracker.evicted
+    if evicted:
+        warn(f"{evicted:,} connections were let go before their end (--max-connections {max_connections:,})")
     if error is not None:
         raise error
     bad = fail_on != "never" and any(at_least(severity, fail_on) for severity in output.severities)
@@ -270,7 +268,7 @@ def _watch(
             return None
         batch = reading.next(WAIT)
         if batch is not None:
-            output.take(session.take(batch.source, batch.arrivals))
+            session.take(batch.source, batch.arrivals)
             if len(batch.arrivals) < STORM:
                 output.refresh(session.now())
             if batch.ended:
@@ -279,11 +277,11 @@ def _watch(
                     return batch.error
                 if all(progress.ended for progress in session.sources):
                     return None
-            if count is not None and output.messages >= count:
+            if count is not None and sum(progress.info.cm_messages for progress in session.sources) >= count:
                 return None
         if now - ticked >= TICK:
             ticked = now
-            output.take(session.pass_time())
+            session.pass_time()
             output.refresh(session.now())
         if not hinted and now - begun > HINT_AFTER:
             hinted = True

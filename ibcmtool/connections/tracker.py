@@ -1,9 +1,8 @@
 """The tracker: CM messages in, connections and events out.
 
 Feed it messages in the order of their times (a little disorder is harmless), advance it when time passes without a
-message, finish it at the end of the capture. Events are handed out one by one, as they happen: whoever reads them sees
-each connection as it was at that moment, and must read them to the end. The tracker never raises on any message, and
-judges nothing: the rules do.
+message, finish it at the end of the capture. Events are told one by one, as they happen: whoever is told sees each
+connection as it is at that moment. The tracker never raises on any message, and judges nothing: the rules do.
 """
 
 from __future__ import annotations
@@ -47,15 +46,16 @@ LONGEST_EXPONENT = 31
 # as long as timewait lasts, and a bound for the memory that a storm of short connections takes.
 MOST_OVER = 8192
 
-
+Tell = Callable[[Event], object]
 Covered = Callable[[Connection, int, int], bool]
 
 
 class Tracker:
     """Replays CM messages into connections.
 
-    `endpoint_names(service_id, private_data)` gives the names of both ends where a REQ's private data holds them.
-    `timewait_model` says how long timewait lasts (timers.timewait); auto goes by what is recognised of each CA.
+    `tell` is called with each event. `endpoint_names(service_id, private_data)` gives the names of both ends where a
+    REQ's private data holds them. `timewait_model` says how long timewait lasts (timers.timewait); auto goes by what is
+    recognised of each CA.
     `watched` is the set of QPNs whose data packets are worth feeding. `most` is how many connections are remembered at
     once (None: any number); the oldest are told as ended when there are more, and counted in `evicted`. `covered` tells
     whether what happened to a connection between two times was recorded (None: it was).
@@ -63,12 +63,14 @@ class Tracker:
 
     def __init__(
         self,
+        tell: Tell,
         endpoint_names: EndpointNames | None = None,
         timewait_model: TimewaitModel = "auto",
         *,
         most: int | None = None,
         covered: Covered | None = None,
     ) -> None:
+        self._tell = tell
         self._endpoint_names = endpoint_names
         self._timewait_model = timewait_model
         self._implementations = Implementations()
@@ -98,10 +100,10 @@ class Tracker:
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def feed(self, message: CmMessage) -> Iterator[Event]:
+    def feed(self, message: CmMessage) -> None:
         """One message; the events that its time and it itself bring."""
         if self._heap and self._heap[0][0] <= message.time:
-            yield from self.advance(message.time)
+            self.advance(message.time)
         elif message.time > self._now:
             self._now = message.time
         kind = message.type
@@ -118,16 +120,16 @@ class Tracker:
         for step in earlier:
             if is_copy(step.message, message):
                 step.sightings += (Sighting(message.file, message.frame, message.time),)
-                yield Event("SIGHTING", message.time, connection, step)
+                self._tell(Event("SIGHTING", message.time, connection, step))
                 return
         step = self._apply(connection, sender, message, earlier[0] if earlier else None)
         if kind in TELLING and connection.end(sender).ca_guid not in self._settled:
             self._implementations.see(connection, step)
-        yield Event(kind, message.time, connection, step)
+        self._tell(Event(kind, message.time, connection, step))
         if kind == "REJ":
-            yield from self._stale(connection, step)
+            self._stale(connection, step)
         elif kind == "DREQ" and self._duties:
-            yield from self._duty_done(connection, step)
+            self._duty_done(connection, step)
         self._watch.update(connection)
         due = self._due.get(connection.id)
         if due is None or due > message.time + self._least_wait:
@@ -136,42 +138,42 @@ class Tracker:
             self._least_wait = min(self._least_wait, wait)
             self._schedule(connection, message.time + wait)
         if is_over(connection):
-            yield from self._make_room(connection)
+            self._make_room(connection)
         if self._most is not None and len(self._live) > self._most:
             self.evicted += 1
-            yield from self._end(next(iter(self._live.values())), self._now)
+            self._end(next(iter(self._live.values())), self._now)
 
-    def feed_data(self, packet: DataPacket) -> Iterator[Event]:
+    def feed_data(self, packet: DataPacket) -> None:
         """One RC or UC packet to a watched QPN."""
-        yield from self.advance(packet.time)
+        self.advance(packet.time)
         for connection, sender in self._watch.senders(packet):
             if note_data(connection, sender, packet):
-                yield Event("DATA", packet.time, connection, role=sender)
+                self._tell(Event("DATA", packet.time, connection, role=sender))
             self._watch.update(connection)
 
-    def advance(self, time: int) -> Iterator[Event]:
+    def advance(self, time: int) -> None:
         """Let the capture's time pass; it never goes back."""
         self._now = max(self._now, time)
         while self._heap and self._heap[0][0] <= self._now:
             due, number = heapq.heappop(self._heap)
             if self._due.get(number) == due:
                 del self._due[number]
-                yield from self._wake(self._live[number], due)
+                self._wake(self._live[number], due)
 
-    def finish(self) -> Iterator[Event]:
+    def finish(self) -> None:
         """The end of the capture: what is still open is told as it stands, in the order of the connections."""
         for connection in list(self._live.values()):
             for _, refused in self._duties.pop(connection.id, ()):
-                yield Event("STALE_DUTY", self._now, refused, related=connection)
+                self._tell(Event("STALE_DUTY", self._now, refused, related=connection))
         for connection in list(self._live.values()):
             # The last wait may reach beyond the capture: with every allowed send seen, no further one will come.
             for message_type, role in RETRIED:
                 state = connection.end(role).state
                 if state == f"{message_type}_SENT" and all_sent(connection, message_type, role):
-                    yield from self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
+                    self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
             leave_timewait(connection, self._now)
             self._name_implementations(connection)
-            yield Event("ENDED", self._now, connection)
+            self._tell(Event("ENDED", self._now, connection))
         self._live.clear()
         self._heap.clear()
 
@@ -298,7 +300,7 @@ class Tracker:
                 model = self._implementations.timewait_model(end.ca_guid)
             end.timewait = timewait(time, connection.request, connection.reply, role, model)
 
-    def _stale(self, connection: Connection, step: Step) -> Iterator[Event]:
+    def _stale(self, connection: Connection, step: Step) -> None:
         """A REJ 10 against a QPN that the rejecting CA still holds: the earlier connection is dead at its owner."""
         fields = step.message.fields
         if fields.reason != STALE_CONNECTION:
@@ -316,12 +318,12 @@ class Tracker:
                 self._duties.setdefault(old.id, []).append((deadline, connection))
                 self._schedule(old, deadline)
             else:  # no DREQ is owed: not established there, or its DREQ is under way already
-                yield Event("STALE_DUTY", step.message.time, connection, related=old)
+                self._tell(Event("STALE_DUTY", step.message.time, connection, related=old))
 
-    def _duty_done(self, connection: Connection, step: Step) -> Iterator[Event]:
+    def _duty_done(self, connection: Connection, step: Step) -> None:
         if step.disposition != "ignored":
             for _, refused in self._duties.pop(connection.id, ()):
-                yield Event("STALE_DUTY", step.message.time, refused, step, related=connection)
+                self._tell(Event("STALE_DUTY", step.message.time, refused, step, related=connection))
 
     # -- what lapses? ----------------------------------------------------------------------------------------------
 
@@ -338,24 +340,24 @@ class Tracker:
         for deadline, _ in self._duties.get(connection.id, ()):
             yield Lapse(deadline, "STALE_DUTY")
 
-    def _wake(self, connection: Connection, now: int) -> Iterator[Event]:
+    def _wake(self, connection: Connection, now: int) -> None:
         for lapse in sorted(self._pending(connection), key=lambda lapse: lapse.time):
             if lapse.time > now:
                 break
             if lapse.kind == "ENDED":
-                yield from self._end(connection, lapse.time)
+                self._end(connection, lapse.time)
                 return
-            yield from self._lapse(connection, lapse)
+            self._lapse(connection, lapse)
         due = min((lapse.time for lapse in self._pending(connection)), default=None)
         if due is not None:  # a quiet connection with nothing due is left alone until its next message
             self._schedule(connection, due)
 
-    def _lapse(self, connection: Connection, lapse: Lapse) -> Iterator[Event]:
+    def _lapse(self, connection: Connection, lapse: Lapse) -> None:
         if lapse.kind == "STALE_DUTY":
             over = [refused for deadline, refused in self._duties[connection.id] if deadline <= lapse.time]
             self._duties[connection.id] = [d for d in self._duties[connection.id] if d[0] > lapse.time]
             for refused in over:
-                yield Event("STALE_DUTY", lapse.time, refused, related=connection)
+                self._tell(Event("STALE_DUTY", lapse.time, refused, related=connection))
             return
         if lapse.kind == "DREQ_LAPSED":
             self._lapsed.setdefault(connection.id, set()).add(lapse)
@@ -366,9 +368,9 @@ class Tracker:
         self._watch.update(connection)
         if is_over(connection):
             self._over[connection.id] = connection
-        yield Event(lapse.kind, lapse.time, connection, role=lapse.role)
+        self._tell(Event(lapse.kind, lapse.time, connection, role=lapse.role))
 
-    def _make_room(self, connection: Connection) -> Iterator[Event]:
+    def _make_room(self, connection: Connection) -> None:
         """Connections that are over wait for late repetitions, but only so many of them."""
         self._over[connection.id] = connection
         self._over.move_to_end(connection.id)
@@ -376,14 +378,14 @@ class Tracker:
             oldest = next(iter(self._over.values()))
             if is_over(oldest):
                 self.overruns += self._now < forgettable(oldest)
-                yield from self._end(oldest, self._now)
+                self._end(oldest, self._now)
             else:  # it came to life again
                 del self._over[oldest.id]
 
-    def _end(self, connection: Connection, time: int) -> Iterator[Event]:
+    def _end(self, connection: Connection, time: int) -> None:
         leave_timewait(connection, time)
         self._name_implementations(connection)
-        yield Event("ENDED", time, connection)
+        self._tell(Event("ENDED", time, connection))
         self._book.remove(connection)
         self._watch.remove(connection)
         number = connection.id

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Protocol
 
 from ibcmtool.digest import Digest
 from ibcmtool.filters import Filter, at_least
 from ibcmtool.live.hooks import Command
 from ibcmtool.live.recording import Recording
-from ibcmtool.live.session import Heard, Record, Session
-from ibcmtool.model import CmMessage, Connection, Event, Finding, InputInfo, Policy, Severity
+from ibcmtool.live.session import Heard, Listener, Session
+from ibcmtool.model import Connection, Event, Finding, InputInfo, Policy, Severity
 
 FLAGGED = 100_000  # connections remembered for which a wanted code was found
 
@@ -36,8 +35,8 @@ class Front(Protocol):
         """The end, with the summary."""
 
 
-class Output:
-    """Takes what a session hands on. What is not chosen is counted nowhere and shown nowhere, but recorded."""
+class Output(Listener):
+    """A session's listener. What is not chosen is counted nowhere and shown nowhere, but recorded."""
 
     def __init__(
         self,
@@ -52,6 +51,7 @@ class Output:
     ) -> None:
         self._front = front
         self._chosen = chosen
+        self._all_fit = not chosen
         self._min_severity = min_severity
         self._recording = recording
         self._command = command
@@ -61,48 +61,18 @@ class Output:
         self._flagged: set[int] = set()
         self._inputs: list[InputInfo] = []
         self.severities: Counter[Severity] = Counter()  # of all chosen findings, shown or not
-        self.messages = 0
 
-    def take(self, records: Iterable[Record | InputInfo]) -> None:
-        front, all_fit = self._front, not self._chosen
-        for record in records:
-            if isinstance(record, Event):
-                self._event = record
-                if all_fit or self._fits(record.connection):
-                    front.event(record)
-            elif isinstance(record, Heard):
-                self.messages += isinstance(record.item, CmMessage)
-                front.hear(record)
-                if self._recording is not None:
-                    self._recording.hear(record)
-            elif isinstance(record, Finding):
-                self._finding(record)
-            elif isinstance(record, Connection):
-                if all_fit or self._fits(record):
-                    self._digest.add(record)
-                    front.connection(record)
-                self._flagged.discard(record.id)
-            else:
-                self._inputs.append(record)
-                self._digest.add(record)
-
-    def refresh(self, now: int | None) -> None:
+    def hear(self, heard: Heard) -> None:
+        self._front.hear(heard)
         if self._recording is not None:
-            self._recording.flush()
-        self._front.refresh(now)
+            self._recording.hear(heard)
 
-    def close(self, session: Session) -> None:
-        """The last records, and the summary."""
-        self.take(session.finish())
-        if self._recording is not None:
-            self._recording.close(session.now() or 0)
-        self._front.close(self._inputs, self._digest)
+    def event(self, event: Event) -> None:
+        self._event = event
+        if self._all_fit or self._fits(event.connection):
+            self._front.event(event)
 
-    def _fits(self, connection: Connection) -> bool:
-        chosen = self._chosen
-        return chosen.matches(connection) and (not chosen.code or connection.id in self._flagged)
-
-    def _finding(self, finding: Finding) -> None:
+    def finding(self, finding: Finding) -> None:
         event = self._event
         if self._recording is not None:
             self._recording.finding(finding)
@@ -121,3 +91,29 @@ class Output:
             from ibcmtool.reports.json import finding_object
 
             self._command.run(finding, finding_object(finding))
+
+    def connection(self, connection: Connection) -> None:
+        if self._all_fit or self._fits(connection):
+            self._digest.add(connection)
+            self._front.connection(connection)
+        self._flagged.discard(connection.id)
+
+    def input(self, info: InputInfo) -> None:
+        self._inputs.append(info)
+        self._digest.add(info)
+
+    def refresh(self, now: int | None) -> None:
+        if self._recording is not None:
+            self._recording.flush()
+        self._front.refresh(now)
+
+    def close(self, session: Session) -> None:
+        """The last records, and the summary."""
+        session.finish()
+        if self._recording is not None:
+            self._recording.close(session.now() or 0)
+        self._front.close(self._inputs, self._digest)
+
+    def _fits(self, connection: Connection) -> bool:
+        chosen = self._chosen
+        return chosen.matches(connection) and (not chosen.code or connection.id in self._flagged)

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from ibcmtool.live.session import Heard, Progress
+from ibcmtool.live.session import Heard, Listener, Progress
 from ibcmtool.model import Finding
 from ibcmtool.reports.pcapng import PcapngWriter
 from ibcmtool.sources.errors import SourceError
@@ -32,7 +32,7 @@ class Rotation:
         return bool(self.size or self.time)
 
 
-class Recording:
+class Recording(Listener):
     """Writes to one file, or to a row of them named FILE_00001_20261129174000.pcapng and so on, as dumpcap does.
 
     Raises SourceError when a file cannot be begun; OSError when writing fails.

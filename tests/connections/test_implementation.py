@@ -13,7 +13,7 @@ from ibcmtool.analysis import analyze
 from ibcmtool.connections import implementation
 from ibcmtool.connections.timers import exponent, linux
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import CmMessage, Connection, End, Role, TimewaitModel
+from ibcmtool.model import CmMessage, Connection, End, Event, Role, TimewaitModel
 from ibcmtool.reports.connection_json import connection_text
 
 SECOND = 1_000_000_000
@@ -23,13 +23,16 @@ OFED_TIMERS = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22
 
 
 def tracked(talk: Conversation, model: TimewaitModel = "auto") -> list[Connection]:
-    tracker, connections = Tracker(timewait_model=model), {}
+    connections = {}
+
+    def tell(event: Event) -> None:
+        connections[event.connection.id] = event.connection
+
+    tracker = Tracker(tell, timewait_model=model)
     items = sorted((item for item in talk.capture if isinstance(item, CmMessage)), key=lambda item: item.time)
     for item in items:
-        for event in tracker.feed(item):
-            connections[event.connection.id] = event.connection
-    for event in tracker.finish():
-        connections[event.connection.id] = event.connection
+        tracker.feed(item)
+    tracker.finish()
     return list(connections.values())
 
 

@@ -7,6 +7,7 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 
 from ibcmtool.connections import tracker as tracker_module
 from ibcmtool.connections.tracker import Tracker
+from ibcmtool.model import Event
 
 MS = 1_000_000
 
@@ -248,14 +249,14 @@ def test_data_from_the_active_side_establishes():
 def test_data_is_watched_only_while_it_can_prove_something():
     talk = Conversation()
     talk.establish()
-    tracker = Tracker()
+    tracker = Tracker(lambda event: None)
     for message in talk.capture[:2]:
-        list(tracker.feed(message))
+        tracker.feed(message)
     assert 0x101 in tracker.watched
-    list(tracker.feed(talk.capture[2]))
+    tracker.feed(talk.capture[2])
     assert 0x101 in tracker.watched
     for sender in ("active", "passive"):
-        list(tracker.feed_data(talk.data(0.1, sender)))
+        tracker.feed_data(talk.data(0.1, sender))
     assert 0x101 not in tracker.watched and not tracker.watched
 
 
@@ -350,19 +351,21 @@ def test_answers_cut_at_any_byte_never_raise(kind):
 
 
 def test_connections_are_forgotten_in_time():
-    tracker = Tracker()
+    events: list[Event] = []
+    tracker = Tracker(events.append)
     talk = Conversation()
     for number in range(50):
         one = talk.another()
         one.establish(number)
         one.close(number + 0.5)
-    ended = []
     for message in sorted(talk.capture, key=lambda m: m.time):
-        ended += [event for event in tracker.feed(message) if event.kind == "ENDED"]
-    assert ended == []
-    ended = [event for event in tracker.advance(at(600)) if event.kind == "ENDED"]
-    assert len(ended) == 50
-    assert list(tracker.finish()) == []
+        tracker.feed(message)
+    assert "ENDED" not in [event.kind for event in events]
+    tracker.advance(at(600))
+    assert [event.kind for event in events].count("ENDED") == 50
+    events.clear()
+    tracker.finish()
+    assert events == []
 
 
 def test_a_req_captured_behind_its_own_answer_is_adopted():
@@ -407,10 +410,14 @@ def test_events_show_the_connection_as_it_was():
     talk.establish()
     talk.active(1.0, "DREQ")
     talk.passive(100.0, "DREP")
-    tracker, seen = Tracker(), {}
+    seen = {}
+
+    def tell(event: Event) -> None:
+        seen[event.kind] = event.connection.history
+
+    tracker = Tracker(tell)
     for message in talk.capture:
-        for event in tracker.feed(message):
-            seen[event.kind] = event.connection.history
+        tracker.feed(message)
     assert seen["DREQ_LAPSED"] == "QpUD"
     assert seen["DREP"] == "QpUDe"
 
@@ -422,20 +429,26 @@ def test_only_so_many_ended_connections_are_remembered(monkeypatch):
         one = talk.another()
         one.establish(number / 10)
         one.close(number / 10 + 0.05)
-    tracker, ended = Tracker(), []
+    events: list[Event] = []
+    tracker = Tracker(events.append)
     for message in sorted(talk.capture, key=lambda m: m.time):
-        ended += [event.connection.id for event in tracker.feed(message) if event.kind == "ENDED"]
-    assert ended == [1, 2, 3, 4, 5, 6, 7]
+        tracker.feed(message)
+    assert [event.connection.id for event in events if event.kind == "ENDED"] == [1, 2, 3, 4, 5, 6, 7]
     assert tracker.overruns == 7
-    assert [event.connection.id for event in tracker.finish()] == [8, 9, 10]
+    events.clear()
+    tracker.finish()
+    assert [event.connection.id for event in events] == [8, 9, 10]
 
 
 def test_forgetting_in_time_is_no_overrun():
     talk = Conversation()
     talk.establish()
     talk.close(1)
-    tracker = Tracker()
+    events: list[Event] = []
+    tracker = Tracker(events.append)
     for message in talk.capture:
-        list(tracker.feed(message))
-    assert [event.kind for event in tracker.advance(at(1000))] == ["ENDED"]
+        tracker.feed(message)
+    events.clear()
+    tracker.advance(at(1000))
+    assert [event.kind for event in events] == ["ENDED"]
     assert tracker.overruns == 0

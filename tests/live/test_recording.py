@@ -11,29 +11,25 @@ from typing import Any
 import pytest
 
 from ibcmtool.live.recording import Recording, Rotation
-from ibcmtool.live.session import Heard, Session
-from ibcmtool.model import Finding, Frame
+from ibcmtool.live.session import Session
+from ibcmtool.model import Frame
 from ibcmtool.sources import Attention, open_capture
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import Arrival
 
 
 def record(capture: Path, into: Path, rotation: Rotation | None = None, process: str = "") -> int:
-    """Record a capture as if it had come live; how many packets were kept."""
+    """Record a capture as if it had come live; how many CM messages it holds."""
     source: Any = SimpleNamespace(name="iface:eth0", speed=1.0, made_up=False, dropped=3, notes=[])
     session = Session([source], "relaxed")
     recording = Recording(str(into), rotation or Rotation(), session.sources)
     with open_capture(str(capture), 0) as frames:
         arrivals = [Arrival(frame, "in", process) for frame in frames.scan(Attention())]
-    kept = 0
-    for item in [*session.take(0, arrivals), *session.finish()]:
-        if isinstance(item, Heard):
-            recording.hear(item)
-            kept += 1
-        elif isinstance(item, Finding):
-            recording.finding(item)
+    session.listener = recording
+    session.take(0, arrivals)
+    session.finish()
     recording.close(session.now() or 0)
-    return kept
+    return session.sources[0].info.cm_messages
 
 
 def frames(path: Path) -> list[Frame]:
@@ -75,9 +71,8 @@ def test_infiniband_is_written_so_that_wireshark_reads_it(
     session = Session([source], "relaxed")
     into = tmp_path / "ib.pcapng"
     recording = Recording(str(into), Rotation(), session.sources)
-    for item in session.take(0, [Arrival(frame) for frame in bare]):
-        if isinstance(item, Heard):
-            recording.hear(item)
+    session.listener = recording
+    session.take(0, [Arrival(frame) for frame in bare])
     recording.close(0)
     assert {frame.link_type for frame in frames(into)} == {197}
     command = [require_tool("tshark"), "-r", into, "-Y", "infiniband.mad.mgmtclass == 7"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from conversation import FIRST_DAY, SECOND, Conversation, Host
 
 from ibcmtool.analysis import analyze
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import CmMessage, Finding, InputInfo
+from ibcmtool.model import CmMessage, Event, Finding, InputInfo
 from ibcmtool.rules import Judge
 from ibcmtool.rules.completeness import Census
 
@@ -23,19 +23,19 @@ def everything(message: CmMessage) -> bool:
 
 def closing(talk: Conversation, seen: Callable[[CmMessage], bool] = everything) -> list[Finding]:
     """What there is to say at the end of an analysis of the messages that were captured, in the order of the file."""
-    tracker, judge, census = Tracker(), Judge(), Census()
+    judge, census = Judge(), Census()
 
-    def tell(events: Iterable) -> None:
-        for event in events:
-            judge.judge(event)
-            if event.kind == "ENDED":
-                census.ended(event.connection)
+    def tell(event: Event) -> None:
+        judge.judge(event)
+        if event.kind == "ENDED":
+            census.ended(event.connection)
 
+    tracker = Tracker(tell)
     for message in talk.capture:
         if isinstance(message, CmMessage) and seen(message):
             census.note(message)
-            tell(tracker.feed(message))
-    tell(tracker.finish())
+            tracker.feed(message)
+    tracker.finish()
     return list(census.findings(INPUTS, judge.view))
 
 

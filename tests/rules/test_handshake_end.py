@@ -6,6 +6,7 @@ from conversation import SECOND, Conversation, Host, run
 
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.coverage import Coverage
+from ibcmtool.model import Finding
 from ibcmtool.rules import Judge
 
 WAIT = 4.294967296  # nominal time of response timeout 20
@@ -346,15 +347,17 @@ def test_reqs_that_the_other_input_does_not_have() -> None:
     late = talk.another()
     late.repeat(late.active(5, "REQ", max_cm_retries=2), every=6.3, count=2)
     end = talk.capture[0].time + 60 * SECOND
-    tracker, judge = Tracker(), Judge()
+    judge = Judge()
+    findings: list[Finding] = []
+    tracker = Tracker(lambda event: findings.extend(judge.judge(event)))
     judge.view.coverage = coverage = Coverage(("client.pcap", "server.pcap"), [talk.capture[0].time] * 2)
     for message in sorted(talk.capture, key=lambda message: message.time):
         coverage.note(message)
-        for event in tracker.feed(message):
-            judge.judge(event)
+        tracker.feed(message)
     coverage.end(0, end)
     coverage.end(1, end)
-    found = [finding for event in tracker.advance(end) for finding in judge.judge(event) if finding.code == "H18"]
+    tracker.advance(end)
+    found = [finding for finding in findings if finding.code == "H18"]
     assert len(found) == 1
     assert "Input 2 shows these two hosts and was being captured meanwhile, but not the REQs; other" in found[0].message
     assert found[0].advice.startswith("Look for drops between the two capture points")

@@ -8,24 +8,26 @@ import pytest
 from conversation import Conversation, Host, Result, run
 
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import CmMessage, Event, TimewaitModel
+from ibcmtool.model import CmMessage, Connection, Event, Finding, TimewaitModel
 from ibcmtool.rules import Judge
 
 OFED_TIMERS = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22}
 
 
 def run_with(model: TimewaitModel, talk: Conversation) -> Result:
-    tracker, judge = Tracker(timewait_model=model), Judge()
-    events: list[Event] = []
-    findings = []
-    for item in sorted((item for item in talk.capture if isinstance(item, CmMessage)), key=lambda item: item.time):
-        for event in tracker.feed(item):
-            events.append(event)
-            findings.extend(judge.judge(event))
-    for event in tracker.finish():
-        events.append(event)
+    judge = Judge()
+    connections: dict[int, Connection] = {}
+    findings: list[Finding] = []
+
+    def tell(event: Event) -> None:
+        connections[event.connection.id] = event.connection
         findings.extend(judge.judge(event))
-    return Result(list({event.connection.id: event.connection for event in events}.values()), findings)
+
+    tracker = Tracker(tell, timewait_model=model)
+    for item in sorted((item for item in talk.capture if isinstance(item, CmMessage)), key=lambda item: item.time):
+        tracker.feed(item)
+    tracker.finish()
+    return Result(list(connections.values()), findings)
 
 
 def illumos_req(talk: Conversation, time: float) -> CmMessage:

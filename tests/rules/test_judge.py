@@ -22,17 +22,15 @@ ALWAYS_ASKED = {"C05", "S13", "X02", "X03", "X07", "T10"}
 
 
 def tell(judge: Judge, talk: Conversation, until: float) -> list[Finding]:
-    tracker = Tracker()
     findings: list[Finding] = []
-
-    def see(events: Iterable[Event]) -> None:
-        for event in events:
-            findings.extend(judge.judge(event))
-
+    tracker = Tracker(lambda event: findings.extend(judge.judge(event)))
     for item in sorted(talk.capture, key=lambda item: item.time):
-        see(tracker.feed(item) if isinstance(item, CmMessage) else tracker.feed_data(item))
-    see(tracker.advance(FIRST_DAY + int(until * SECOND)))
-    see(tracker.finish())
+        if isinstance(item, CmMessage):
+            tracker.feed(item)
+        else:
+            tracker.feed_data(item)
+    tracker.advance(FIRST_DAY + int(until * SECOND))
+    tracker.finish()
     return findings
 
 

@@ -23,7 +23,7 @@ from ibcmtool.sources.streams import ByteStream, FileStream
 from ibcmtool.words import SECOND
 
 POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
-BATCH = 4096  # packets
+BATCH = 512  # packets
 
 
 class PatientStream:
