@@ -62,7 +62,7 @@ class Implementations:
 
     def __init__(self) -> None:
         self._evidence: dict[int, list[Implementation]] = {}
-        self._known: dict[int, Implementation | None] = {}
+        self._known: dict[int | None, Implementation | None] = {}
         self.settled: set[int] = set()  # CAs that need not be looked at any more
 
     def see(self, connection: Connection, step: Step) -> None:
@@ -92,7 +92,7 @@ class Implementations:
 
     def of(self, guid: int | None) -> Implementation | None:
         """Whose CM this CA runs; None: nothing known, or the evidence contradicts itself."""
-        return None if guid is None else self._known.get(guid)
+        return self._known.get(guid)
 
     def timewait_model(self, guid: int | None) -> TimewaitModel:
         """The model of timers.timewait that fits this CA."""

@@ -32,14 +32,14 @@ def is_copy(earlier: CmMessage, message: CmMessage) -> bool:
     )
 
 
-def table_key(message: CmMessage) -> str:
-    """The name under which the tables know this message."""
-    kind = message.type
-    if kind == "MRA":
+VARIANTS = frozenset({"MRA", "REJ"})  # messages that the tables know under several names
+
+
+def variant(message: CmMessage) -> str:
+    """The name under which the tables know an MRA or REJ."""
+    if message.type == "MRA":
         return f"MRA {message.fields.message_mraed}"
-    if kind == "REJ" and message.fields.reason == STALE_CONNECTION:
-        return "REJ 10"
-    return kind
+    return "REJ 10" if message.fields.reason == STALE_CONNECTION else "REJ"
 
 
 ADDRESSED = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibcmtool.connections.lapses import Lapse
 from ibcmtool.model import Connection, DataPacket, Role, Step
 
-LETTERS = {
+_LETTERS = {
     "REQ": "Q",
     "MRA": "M",
     "REJ": "J",
@@ -18,6 +18,11 @@ LETTERS = {
     "SIDR_REQ": "S",
     "SIDR_REP": "R",
 }
+# How a history writes a message: by sender and message type.
+LETTERS: dict[str, dict[str, str]] = {
+    "active": _LETTERS,
+    "passive": {kind: letter.lower() for kind, letter in _LETTERS.items()},
+}
 REJ_TIMEOUT = 4
 
 
@@ -25,11 +30,8 @@ def note(connection: Connection, step: Step) -> None:
     """Write a new step into history, outcome and times."""
     message = step.message
     kind, time = message.type, message.time
-    letter = LETTERS[kind] if step.sender == "active" else LETTERS[kind].lower()
-    if step.retransmission_of is not None:
-        connection.history += "^" + letter
-    else:
-        connection.history += letter
+    letter = LETTERS[step.sender][kind]
+    connection.history += letter if step.retransmission_of is None else "^" + letter
     if step.disposition in ("ignored", "duplicate"):
         return
     if kind == "RTU":

@@ -24,7 +24,7 @@ REJ with reason stale connection, "REJ" any other. UNKNOWN is the state of an en
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ibcmtool.model import Role, State
 
@@ -256,19 +256,19 @@ RECEIVES: dict[Role, Effects] = {"active": ACTIVE_RECEIVES, "passive": PASSIVE_R
 STATES: dict[Role, tuple[State, ...]] = {"active": ACTIVE_STATES, "passive": PASSIVE_STATES}
 
 
-class Transition(NamedTuple):
-    """Both states after a message, and what it was: accepted, ignored (no effect on the receiver) or unexpected."""
-
-    active: State
-    passive: State
-    disposition: Literal["accepted", "ignored", "unexpected"]
-
+Transition = tuple[State, State, Literal["accepted", "ignored", "unexpected"]]
+"""The active and the passive state after a message, and what it was; ignored: without effect on the receiver."""
 
 Key = tuple[State, State, Role, str]
 
 
-def _joint() -> dict[Key, Transition]:
-    table: dict[Key, Transition] = {}
+class _Joint(dict[Key, Transition]):
+    def __missing__(self, key: Key) -> Transition:
+        return key[0], key[1], "unexpected"
+
+
+def _joint() -> _Joint:
+    table = _Joint()
     receiver_of: dict[Role, Role] = {"active": "passive", "passive": "active"}
     for sender, receiver in receiver_of.items():
         for message in MESSAGES:
@@ -286,14 +286,9 @@ def _joint() -> dict[Key, Transition]:
                     states, new = ((before, receiving), after)
                     if sender == "passive":
                         states, new = (receiving, before), (after[1], after[0])
-                    table[(*states, sender, message)] = Transition(*new, disposition)
+                    table[(*states, sender, message)] = (*new, disposition)
     return table
 
 
 JOINT = _joint()
-
-
-def transition(active: State, passive: State, sender: Role, message: str) -> Transition:
-    """The states after `sender` sent `message`; for a key that JOINT lacks both stay, and the step is unexpected."""
-    found = JOINT.get((active, passive, sender, message))
-    return found if found is not None else Transition(active, passive, "unexpected")
+"""By active state, passive state, sender and message. For a key that is not in it both states stay: `unexpected`."""

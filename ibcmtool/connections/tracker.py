@@ -11,13 +11,14 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
-from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION, Book, Match, conflict_with, is_twin
+from ibcmtool.connections.births import EndpointNames
+from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
 from ibcmtool.connections.implementation import TELLING, Implementations
 from ibcmtool.connections.lapses import Lapse, all_sent, forgettable, is_over, lapses, least_wait, leave_timewait
-from ibcmtool.connections.messages import ADDRESSED, continues, is_copy, is_xrc, misaddressed, table_key
+from ibcmtool.connections.messages import ADDRESSED, VARIANTS, is_copy, misaddressed, variant
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
-from ibcmtool.connections.tables import transition
+from ibcmtool.connections.registry import Registry
+from ibcmtool.connections.tables import JOINT
 from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait, timewait
 from ibcmtool.connections.watch import Watch
 from ibcmtool.model import (
@@ -26,6 +27,7 @@ from ibcmtool.model import (
     Connection,
     DataPacket,
     Disposition,
+    End,
     Event,
     Role,
     Sighting,
@@ -41,6 +43,9 @@ ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "
 RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
 
 LONGEST_EXPONENT = 31
+NEVER = float("inf")
+
+new = tuple.__new__  # Event(...) takes twice as long
 
 # Connections that are over and still kept for late repetitions and for the rules on reuse: some thousands a second for
 # as long as timewait lasts, and a bound for the memory that a storm of short connections takes.
@@ -71,19 +76,18 @@ class Tracker:
         covered: Covered | None = None,
     ) -> None:
         self._tell = tell
-        self._endpoint_names = endpoint_names
         self._timewait_model = timewait_model
         self._implementations = Implementations()
         self._settled = self._implementations.settled
-        self._book = Book()
         self._watch = Watch()
-        self._live: OrderedDict[int, Connection] = OrderedDict()
+        self._registry = Registry(endpoint_names, self._apply, self._watch.remove)
+        self._live = self._registry.live
         self._most = most
         self._covered = covered
         self.evicted = 0
-        self._count = 0
         self._now = 0
         self._heap: list[tuple[int, int]] = []  # (due, connection id)
+        self._next = NEVER  # the first due of the heap
         self._due: dict[int, int] = {}  # what the heap's valid entry of a connection is
         # Both ends have let go; in the order in which they did. (The first of a plain dict is slow to find.)
         self._over: OrderedDict[int, Connection] = OrderedDict()
@@ -102,42 +106,47 @@ class Tracker:
 
     def feed(self, message: CmMessage) -> None:
         """One message; the events that its time and it itself bring."""
-        if self._heap and self._heap[0][0] <= message.time:
-            self.advance(message.time)
-        elif message.time > self._now:
-            self._now = message.time
-        kind = message.type
+        time, kind = message.time, message.type
+        if time >= self._next:
+            self.advance(time)
+        elif time > self._now:
+            self._now = time
         if kind in ANSWERS:
-            match = self._answer(message)
+            match = self._registry.answer(message)
         elif kind in REQUESTS:
-            match = self._request(message)
+            match = self._registry.request(message)
         else:  # no part of a connection: ClassPortInfo, SAP and SPR (layout unknown), attributes unknown
             return
         if match is None:
             return
         connection, sender = match
-        earlier = _earlier(connection, sender, message)
-        for step in earlier:
-            if is_copy(step.message, message):
-                step.sightings += (Sighting(message.file, message.frame, message.time),)
-                self._tell(Event("SIGHTING", message.time, connection, step))
-                return
-        step = self._apply(connection, sender, message, earlier[0] if earlier else None)
+        first = None
+        if LETTERS[sender][kind] in connection.history:
+            for step in connection.steps:
+                earlier = step.message
+                if earlier.mad == message.mad and step.sender == sender:
+                    if is_copy(earlier, message):
+                        step.sightings += (Sighting(message.file, message.frame, time),)
+                        self._tell(Event("SIGHTING", time, connection, step))
+                        return
+                    first = first or step
+        step = self._apply(connection, sender, message, first)
         if kind in TELLING and connection.end(sender).ca_guid not in self._settled:
             self._implementations.see(connection, step)
-        self._tell(Event(kind, message.time, connection, step))
+        self._tell(new(Event, (kind, time, connection, step, None, None)))
         if kind == "REJ":
             self._stale(connection, step)
         elif kind == "DREQ" and self._duties:
             self._duty_done(connection, step)
-        self._watch.update(connection)
+        if connection.reply is not None:
+            self._watch.update(connection)
         due = self._due.get(connection.id)
-        if due is None or due > message.time + self._least_wait:
+        if due is None or due > time + self._least_wait:
             # What this step sets comes no sooner than this; looking closer can wait until then.
             wait = least_wait(connection)
             self._least_wait = min(self._least_wait, wait)
-            self._schedule(connection, message.time + wait)
-        if is_over(connection):
+            self._schedule(connection, time + wait)
+        if connection.closed is not None and is_over(connection):
             self._make_room(connection)
         if self._most is not None and len(self._live) > self._most:
             self.evicted += 1
@@ -159,6 +168,7 @@ class Tracker:
             if self._due.get(number) == due:
                 del self._due[number]
                 self._wake(self._live[number], due)
+        self._next = self._heap[0][0] if self._heap else NEVER
 
     def finish(self) -> None:
         """The end of the capture: what is still open is told as it stands, in the order of the connections."""
@@ -176,106 +186,22 @@ class Tracker:
             self._tell(Event("ENDED", self._now, connection))
         self._live.clear()
         self._heap.clear()
-
-    # -- whose is it? ----------------------------------------------------------------------------------------------
-
-    def _request(self, message: CmMessage) -> Match | None:
-        fields = message.fields
-        if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
-            return None
-        known = self._book.request(message)
-        if known is not None and known.request is None and message.type == "REQ":
-            adopt(known, message, self._endpoint_names)
-            self._book.add_holder(known, known.active)
-            return known, "active"
-        if known is not None and continues(known, message):
-            return known, "active"
-        connection = new_connection(self._next_id(), message, self._endpoint_names)
-        if known is not None:
-            if known.steps[0].message.mad == message.mad:
-                connection.ghost_of = known
-            else:
-                connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
-        connection.twin_of = self._book.twin(connection, message)
-        connection.request_conflicts = self._book.conflicts(
-            connection, connection.active, connection.passive, message.time
-        )
-        self._live[connection.id] = connection
-        self._book.add_active(connection)
-        return connection, "active"
-
-    def _answer(self, message: CmMessage) -> Match | None:
-        fields = message.fields
-        if (fields.request_id if message.type == "SIDR_REP" else fields.remote_comm_id) is None:
-            return None  # cut off before its ids
-        match = self._book.answer(message)
-        if match is None:
-            match = partial_connection(self._next_id(), message)
-            connection = match[0]
-            self._live[connection.id] = connection
-            self._book.add_active(connection)
-            self._book.add_passive(connection)
-            return match
-        connection, sender = match
-        if sender == "passive" and message.type in ("REP", "MRA"):
-            if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
-                connection = self._twin(connection, message) or connection
-            self._bind(connection, message)
-        elif connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
-            # The REP was not captured; this message names both ids.
-            connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
-            self._book.add_passive(connection)
-        return connection, sender
-
-    def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
-        """The connection for a REP that an SR-IOV proxy has sent on with another id; it has the REQ in common."""
-        first = next((step.message for step in connection.steps if step.message.type == "REP"), None)
-        if first is None or connection.request is None or not is_twin(first, message):
-            return None
-        request = connection.steps[0].message
-        twin = new_connection(self._next_id(), request, self._endpoint_names)
-        twin.twin_of = connection
-        self._live[twin.id] = twin
-        self._book.add_active(twin)
-        self._apply(twin, "active", request, None)
-        return twin
-
-    def _bind(self, connection: Connection, message: CmMessage) -> None:
-        """Learn the passive end from its MRA or REP. A REP after an end (a REQ taken as new) replaces what was."""
-        passive, fields = connection.passive, message.fields
-        if passive.comm_id is not None and passive.comm_id != fields.local_comm_id:
-            if passive.state not in ("REQ_RCVD", "MRA_REQ_SENT", "IDLE", "LISTEN", "TIMEWAIT"):
-                return  # a second answer while the first one stands: not a new life
-            self._book.release(connection)
-            self._watch.remove(connection)
-            passive.timewait = None
-        elif passive.comm_id is not None and (message.type == "MRA" or connection.reply is not None):
-            return
-        passive.comm_id = fields.local_comm_id
-        if message.type == "REP":
-            connection.reply = fields
-            passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
-            passive.ca_guid = fields.local_ca_guid
-            connection.reply_conflicts = self._book.conflicts(connection, passive, connection.active, message.time)
-        self._book.add_passive(connection)
-
-    def _next_id(self) -> int:
-        self._count += 1
-        return self._count
+        self._next = NEVER
 
     # -- what does it do? ------------------------------------------------------------------------------------------
 
-    def _apply(self, connection: Connection, sender: Role, message: CmMessage, first: Step | None) -> Step:
-        active, passive = connection.active, connection.passive
+    def _apply(self, connection: Connection, sender: Role, message: CmMessage, first: Step | None = None) -> Step:
+        active, passive, time, kind = connection.active, connection.passive, message.time, message.type
         if active.timewait is not None or passive.timewait is not None:
-            leave_timewait(connection, message.time)
+            leave_timewait(connection, time)
         active_before, passive_before = active.state, passive.state
-        active_after, passive_after, moved = transition(active_before, passive_before, sender, table_key(message))
+        name = kind if kind not in VARIANTS else variant(message)
+        active_after, passive_after, moved = JOINT[active_before, passive_before, sender, name]
         disposition: Disposition = moved
-        if message.type in ADDRESSED and misaddressed(connection, sender, message):
+        if kind in ADDRESSED and misaddressed(connection, sender, message):
             # The receiver does not take it for this connection; both stay where they were.
             active_after, passive_after, disposition = active_before, passive_before, "ignored"
-        elif message.type == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
+        elif kind == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
             # Captured behind its own answer: it tells what was missing, not that the REP was lost.
             active_after, passive_after = active_before, passive_before
         elif first is not None and disposition != "unexpected":
@@ -285,20 +211,19 @@ class Tracker:
         step = Step(message, sender, disposition, first, active_after, passive_after)
         connection.steps.append(step)
         if active_after != active_before:
-            self._enter(connection, "active", active_after, message.time)
+            self._enter(connection, active, active_after, time)
         if passive_after != passive_before:
-            self._enter(connection, "passive", passive_after, message.time)
+            self._enter(connection, passive, passive_after, time)
         note(connection, step)
         return step
 
-    def _enter(self, connection: Connection, role: Role, state: State, time: int) -> None:
-        end = connection.end(role)
+    def _enter(self, connection: Connection, end: End, state: State, time: int) -> None:
         end.state = state
         if state == "TIMEWAIT" and end.timewait is None:
             model = self._timewait_model
             if model == "auto":
                 model = self._implementations.timewait_model(end.ca_guid)
-            end.timewait = timewait(time, connection.request, connection.reply, role, model)
+            end.timewait = timewait(time, connection.request, connection.reply, end.role, model)
 
     def _stale(self, connection: Connection, step: Step) -> None:
         """A REJ 10 against a QPN that the rejecting CA still holds: the earlier connection is dead at its owner."""
@@ -312,7 +237,7 @@ class Tracker:
                 continue
             old.stale_by = old.stale_by or connection
             old.outcome = "stale"
-            self._enter(old, conflict.owner, "IDLE", step.message.time)
+            self._enter(old, old.end(conflict.owner), "IDLE", step.message.time)
             if conflict.peer_state == "ESTABLISHED" and old.end(holder).state == "ESTABLISHED":
                 deadline = step.message.time + DUTY_WAITS * response_wait(old.request, holder).nominal
                 self._duties.setdefault(old.id, []).append((deadline, connection))
@@ -333,6 +258,7 @@ class Tracker:
         if known is None or due < known:
             self._due[connection.id] = due
             heapq.heappush(self._heap, (due, connection.id))
+            self._next = self._heap[0][0]
 
     def _pending(self, connection: Connection) -> Iterator[Lapse]:
         told = self._lapsed.get(connection.id, ())
@@ -362,7 +288,8 @@ class Tracker:
         if lapse.kind == "DREQ_LAPSED":
             self._lapsed.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
-            self._enter(connection, lapse.role, "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE", lapse.time)
+            after: State = "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE"
+            self._enter(connection, connection.end(lapse.role), after, lapse.time)
         in_sight = self._covered is None or self._covered(connection, connection.steps[-1].message.time, lapse.time)
         note_lapse(connection, lapse, in_sight)
         self._watch.update(connection)
@@ -385,11 +312,10 @@ class Tracker:
     def _end(self, connection: Connection, time: int) -> None:
         leave_timewait(connection, time)
         self._name_implementations(connection)
-        self._tell(Event("ENDED", time, connection))
-        self._book.remove(connection)
+        self._tell(new(Event, ("ENDED", time, connection, None, None, None)))
+        self._registry.remove(connection)
         self._watch.remove(connection)
         number = connection.id
-        del self._live[number]
         self._due.pop(number, None)
         self._over.pop(number, None)
         if number in self._lapsed:
@@ -399,13 +325,5 @@ class Tracker:
 
     def _name_implementations(self, connection: Connection) -> None:
         """Write down, as its final word, whose CMs these are."""
-        for end in (connection.active, connection.passive):
-            end.implementation = self._implementations.of(end.ca_guid)
-
-
-def _earlier(connection: Connection, sender: Role, message: CmMessage) -> list[Step]:
-    """The steps with this very MAD; mostly none, as the history tells without a look at the bytes."""
-    letter = LETTERS[message.type]
-    if (letter if sender == "active" else letter.lower()) not in connection.history:
-        return []
-    return [step for step in connection.steps if step.message.mad == message.mad and step.sender == sender]
+        active, passive, whose = connection.active, connection.passive, self._implementations.of
+        active.implementation, passive.implementation = whose(active.ca_guid), whose(passive.ca_guid)

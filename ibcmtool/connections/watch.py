@@ -8,9 +8,22 @@ until both ends have sent, and again while a DREQ is unanswered or exactly one e
 from __future__ import annotations
 
 from ibcmtool.connections.book import CLOSED_STATES
-from ibcmtool.model import Connection, DataPacket, Role
+from ibcmtool.connections.tables import ACTIVE_STATES, PASSIVE_STATES
+from ibcmtool.model import Connection, DataPacket, Role, State
 
 HAS_QP_UP = frozenset({"REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
+
+
+def _wish(active: State, passive: State) -> bool | None:
+    """Whether a connection in these states is worth watching; None: until both ends have sent."""
+    if active in CLOSED_STATES or passive in CLOSED_STATES:
+        return active not in CLOSED_STATES or passive not in CLOSED_STATES
+    if active == "DREQ_SENT" or passive == "DREQ_SENT":
+        return True
+    return None if active in HAS_QP_UP and passive in HAS_QP_UP else False
+
+
+WISHES = {(active, passive): _wish(active, passive) for active in ACTIVE_STATES for passive in PASSIVE_STATES}
 
 
 class Watch:
@@ -39,12 +52,9 @@ class Watch:
         """Watch or leave this connection, as its states ask for."""
         if connection.reply is None:
             return
-        active, passive = connection.active.state, connection.passive.state
-        if active in CLOSED_STATES or passive in CLOSED_STATES:
-            wanted = active not in CLOSED_STATES or passive not in CLOSED_STATES
-        else:
-            starting = active in HAS_QP_UP and passive in HAS_QP_UP and len(connection.first_data) < 2
-            wanted = starting or active == "DREQ_SENT" or passive == "DREQ_SENT"
+        wanted = WISHES[connection.active.state, connection.passive.state]
+        if wanted is None:
+            wanted = len(connection.first_data) < 2
         if wanted != (connection.id in self._watched):
             if wanted:
                 self._add(connection)

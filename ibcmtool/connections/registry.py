@@ -1,0 +1,123 @@
+"""Whose message is it? The registry finds the connection that a message belongs to, or begins one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
+from ibcmtool.connections.book import Book, Match, conflict_with, is_twin
+from ibcmtool.connections.messages import continues, is_xrc
+from ibcmtool.model import CmMessage, Connection, Role
+
+
+class Registry:
+    """All connections that live, and what the messages say of their ends' identities.
+
+    `apply` takes the first message of a connection that begins with one that another has had already; `leave` is told
+    of a connection whose passive end is replaced.
+    """
+
+    def __init__(
+        self,
+        endpoint_names: EndpointNames | None,
+        apply: Callable[[Connection, Role, CmMessage], object],
+        leave: Callable[[Connection], object],
+    ) -> None:
+        self.book = Book()
+        self.live: OrderedDict[int, Connection] = OrderedDict()  # by id, the oldest first
+        self._endpoint_names = endpoint_names
+        self._apply = apply
+        self._leave = leave
+        self._count = 0
+
+    def remove(self, connection: Connection) -> None:
+        """It has ended."""
+        self.book.remove(connection)
+        del self.live[connection.id]
+
+    def request(self, message: CmMessage) -> Match | None:
+        """The connection of a REQ or SIDR_REQ, which may begin one; None when it is cut before its id."""
+        fields = message.fields
+        if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
+            return None
+        known = self.book.request(message)
+        if known is not None and known.request is None and message.type == "REQ":
+            adopt(known, message, self._endpoint_names)
+            self.book.add_holder(known, known.active)
+            return known, "active"
+        if known is not None and continues(known, message):
+            return known, "active"
+        connection = new_connection(self._number(), message, self._endpoint_names)
+        if known is not None:
+            if known.steps[0].message.mad == message.mad:
+                connection.ghost_of = known
+            else:
+                connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
+        connection.twin_of = self.book.twin(connection, message)
+        connection.request_conflicts = self.book.conflicts(
+            connection, connection.active, connection.passive, message.time
+        )
+        self.live[connection.id] = connection
+        self.book.add_active(connection)
+        return connection, "active"
+
+    def answer(self, message: CmMessage) -> Match | None:
+        """The connection of any other message, which may be the first that the capture shows of it; None as above."""
+        fields = message.fields
+        if (fields.request_id if message.type == "SIDR_REP" else fields.remote_comm_id) is None:
+            return None
+        match = self.book.answer(message)
+        if match is None:
+            match = partial_connection(self._number(), message)
+            connection = match[0]
+            self.live[connection.id] = connection
+            self.book.add_active(connection)
+            self.book.add_passive(connection)
+            return match
+        connection, sender = match
+        if sender == "passive" and message.type in ("REP", "MRA"):
+            if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
+                connection = self._twin(connection, message) or connection
+            self._bind(connection, message)
+        elif connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
+            # The REP was not captured; this message names both ids.
+            connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
+            self.book.add_passive(connection)
+        return connection, sender
+
+    def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
+        """The connection for a REP that an SR-IOV proxy has sent on with another id; it has the REQ in common."""
+        first = next((step.message for step in connection.steps if step.message.type == "REP"), None)
+        if first is None or connection.request is None or not is_twin(first, message):
+            return None
+        request = connection.steps[0].message
+        twin = new_connection(self._number(), request, self._endpoint_names)
+        twin.twin_of = connection
+        self.live[twin.id] = twin
+        self.book.add_active(twin)
+        self._apply(twin, "active", request)
+        return twin
+
+    def _bind(self, connection: Connection, message: CmMessage) -> None:
+        """Learn the passive end from its MRA or REP. A REP after an end (a REQ taken as new) replaces what was."""
+        passive, fields = connection.passive, message.fields
+        if passive.comm_id is not None and passive.comm_id != fields.local_comm_id:
+            if passive.state not in ("REQ_RCVD", "MRA_REQ_SENT", "IDLE", "LISTEN", "TIMEWAIT"):
+                return  # a second answer while the first one stands: not a new life
+            self.book.release(connection)
+            self._leave(connection)
+            passive.timewait = None
+        elif passive.comm_id is not None and (message.type == "MRA" or connection.reply is not None):
+            return
+        passive.comm_id = fields.local_comm_id
+        if message.type == "REP":
+            connection.reply = fields
+            passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
+            passive.ca_guid = fields.local_ca_guid
+            connection.reply_conflicts = self.book.conflicts(connection, passive, connection.active, message.time)
+        self.book.add_passive(connection)
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count
