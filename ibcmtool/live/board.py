@@ -26,15 +26,21 @@ class Board:
 
     def event(self, event: Event) -> None:
         connection = event.connection
-        known = self._open.pop(connection.id, None)
-        if known is not None:
-            self.now[known[1]] -= 1
+        number, outcome = connection.id, connection.outcome
+        known = self._open.get(number)
         if event.kind == "ENDED":
-            self.past[connection.outcome] += 1
+            if known is not None:
+                self.now[known[1]] -= 1
+                del self._open[number]
+            self.past[outcome] += 1
             self._ended.append((event.time, connection))
-        else:
-            self.now[connection.outcome] += 1
-            self._open[connection.id] = connection, connection.outcome
+            return
+        if known is None or known[1] != outcome:
+            if known is not None:
+                self.now[known[1]] -= 1
+            self.now[outcome] += 1
+            self._open[number] = connection, outcome
+        self._open.move_to_end(number)
 
     def finding(self, finding: Finding) -> None:
         """Errors stay before warnings before the rest, the newest first of each."""
