@@ -53,8 +53,9 @@ _LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
 
 
 def _ethernet(data: bytes) -> Found | None:
-    (kind,) = _ethernet_type(data)
-    return _ipv4(data, 14) if kind == _IPV4 else _typed(data, 14, kind)
+    if data[12] == 0x08 and data[13] == 0x00:
+        return _ipv4(data, 14)
+    return _typed(data, 14, _short(data, 12)[0])
 
 
 def _sll(data: bytes) -> Found | None:
@@ -89,10 +90,10 @@ def _ipv4(data: bytes, at: int) -> Found | None:
             return None
         udp = at + (version & 15) * 4
         port, length = _udp_header(data, udp)
-    if port != ROCE_PORT or protocol != _UDP or fragment & 0x1FFF:
+    if port != ROCE_PORT or protocol != _UDP:
         return None
-    if fragment & 0x2000:
-        return "ipv4", at, udp + 8, -(at + total)
+    if fragment & 0x3FFF:
+        return None if fragment & 0x1FFF else ("ipv4", at, udp + 8, -(at + total))
     return "ipv4", at, udp + 8, udp + length - 4
 
 
