@@ -130,7 +130,7 @@ class Session:
         for arrival in arrivals:
             info.frames += 1
             if redact is not None:
-                arrival = arrival._replace(frame=redact(arrival.frame), process="")
+                arrival = Arrival(redact(arrival.frame), arrival.direction)
             message = decode(arrival.frame, (), (index, self._kept + len(waiting) + 1))
             if isinstance(message, CmMessage):
                 # What a source makes up around a MAD proves nothing.
