@@ -40,7 +40,6 @@ ERF_INFINIBAND = 21
 ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
 ERF_ETHERNET_PAD = 2  # offset and pad, in front of the frame
 
-_ethernet_type = struct.Struct("!12xH").unpack_from
 _vlan_tag = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
 _short = struct.Struct("!H").unpack_from
 # Version and length, total length, flags and offset, protocol; destination port and length of UDP behind no options.
@@ -53,7 +52,7 @@ _LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
 
 
 def _ethernet(data: bytes) -> Found | None:
-    if data[12] == 0x08 and data[13] == 0x00:
+    if data[12] == 0x08 and data[13] == 0x00:  # IPv4, as nearly always: without a call more
         return _ipv4(data, 14)
     return _typed(data, 14, _short(data, 12)[0])
 
