@@ -11,14 +11,13 @@ Both checksums are handed out as the bytes that stand on the wire: least signifi
 
 from __future__ import annotations
 
-import functools
 from typing import Literal
 from zlib import crc32
 
 Network = Literal["ipv4", "ipv6", "grh", "lrh"]  # the header that the ICRC starts at
 
 _NO_LRH = crc32(b"\xff" * 8)
-_BTH_MASKED = 5  # bytes of the BTH up to and with the one that may change (FECN, BECN, reserved)
+_RESIDUE = 0x2144DF1C  # CRC-32 of any bytes that end with their own CRC-32
 
 
 def icrc_of(data: bytes, network: int, transport: int, end: int, kind: Network) -> bytes:
@@ -26,32 +25,30 @@ def icrc_of(data: bytes, network: int, transport: int, end: int, kind: Network) 
 
     The network header is the IP header, the GRH, or, in a packet without GRH, the LRH; `kind` says which.
     """
-    width = transport + _BTH_MASKED - network
-    masked = int.from_bytes(data[network : transport + _BTH_MASKED], "big") | _mask(kind, width)
-    start = crc32(masked.to_bytes(width, "big"), 0 if kind == "lrh" else _NO_LRH)
-    return crc32(data[transport + _BTH_MASKED : end], start).to_bytes(4, "little")
+    return _crc(data, network, transport, end, kind).to_bytes(4, "little")
 
 
 def icrc_ok(data: bytes, network: int, transport: int, end: int, kind: Network) -> bool:
     """Whether the four bytes at `end` are the right ICRC (False where they are missing). Arguments as for `icrc_of`."""
-    return data[end : end + 4] == icrc_of(data, network, transport, end, kind)
+    return end + 4 <= len(data) and _crc(data, network, transport, end + 4, kind) == _RESIDUE
 
 
-@functools.lru_cache(maxsize=256)
-def _mask(kind: Network, width: int) -> int:
-    """Ones in every bit of the headers (through byte 4 of the BTH, `width` bytes) that the ICRC does not cover."""
-    mask = bytearray(width)
-    mask[-1] = 0xFF
+def _crc(data: bytes, network: int, transport: int, end: int, kind: Network) -> int:
+    """CRC-32 from the network header to `end`, with ones in every bit that the ICRC does not cover."""
+    packet = bytearray(data[network:end])
+    bth = transport - network
+    packet[bth + 4] = 0xFF  # FECN, BECN, reserved
     if kind == "lrh":
-        mask[0] = 0xF0  # virtual lane
-    elif kind == "ipv4":
-        mask[1] = mask[8] = mask[10] = mask[11] = 0xFF  # type of service, time to live, checksum
+        packet[0] |= 0xF0  # virtual lane
+        return crc32(packet)
+    if kind == "ipv4":
+        packet[1] = packet[8] = packet[10] = packet[11] = 0xFF  # type of service, time to live, checksum
     else:
-        mask[:4] = b"\x0f\xff\xff\xff"  # traffic class, flow label
-        mask[7] = 0xFF  # hop limit
-    if kind in ("ipv4", "ipv6"):
-        mask[-_BTH_MASKED - 2 : -_BTH_MASKED] = b"\xff\xff"  # UDP checksum
-    return int.from_bytes(mask, "big")
+        packet[0] |= 0x0F  # traffic class, flow label
+        packet[1] = packet[2] = packet[3] = packet[7] = 0xFF  # and hop limit
+    if kind != "grh":
+        packet[bth - 2] = packet[bth - 1] = 0xFF  # UDP checksum
+    return crc32(packet, _NO_LRH)
 
 
 def vcrc_of(data: bytes) -> bytes:

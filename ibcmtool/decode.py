@@ -55,7 +55,6 @@ _headers_immediate = stack_reader(("BTH", "DETH", "ImmDt", "MAD"), *_HEADER_FIEL
 _bth = stack_reader(("BTH",), "opcode", "dest_qp")
 _lids = stack_reader(("LRH",), "slid", "dlid")
 _lids_and_gids = stack_reader(("LRH", "GRH"), "slid", "dlid", "sgid", "dgid")
-_gids = stack_reader(("GRH",), "sgid", "dgid")
 
 _MAD = layer_size("BTH") + layer_size("DETH")  # from the BTH on
 _MAD_IMMEDIATE = _MAD + layer_size("ImmDt")
@@ -68,13 +67,19 @@ _SAME_IN_ALL_VERSIONS = frozenset(
 )
 _SERVICE_ID_IN_ALL_VERSIONS = frozenset({"REQ", "SIDR_REQ"})
 
-KINDS: dict[Kind, tuple[Transport, Network]] = {
-    "ipv4": ("RoCE v2", "ipv4"),
-    "ipv6": ("RoCE v2", "ipv6"),
-    "grh": ("RoCE v1", "grh"),
-    "lrh": ("InfiniBand", "lrh"),
-    "lrh+grh": ("InfiniBand", "grh"),
+_LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
+_IPV4_ADDRESSES, _GIDS, _LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
+KINDS: dict[Kind, tuple[Transport, Network, int, int]] = {
+    "ipv4": ("RoCE v2", "ipv4", 12, 12 + _IPV4_ADDRESSES),
+    "ipv6": ("RoCE v2", "ipv6", _GRH_SIZE - _GIDS, _GRH_SIZE),  # of the layout of a GRH
+    "grh": ("RoCE v1", "grh", _GRH_SIZE - _GIDS, _GRH_SIZE),
+    "lrh": ("InfiniBand", "lrh", _LRH_SIZE - _LIDS, _LRH_SIZE),
+    "lrh+grh": ("InfiniBand", "grh", -_LRH_SIZE, _GRH_SIZE),
 }
+"""Transport, what the ICRC starts at, and where the part of the headers that tells source and destination begins and
+ends, seen from the network header.
+"""
+_new = tuple.__new__  # CmMessage(...) takes twice as long
 _MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
 
 
@@ -94,17 +99,38 @@ class _Readers(dict[int, "tuple[str, Reader | None]"]):
         return known
 
 
+class _Pairs(dict[bytes, tuple[Address, Address]]):
+    """Source and destination of packets, by the headers that tell them; there is one `Address` object per port."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[Address, Address] = {}
+
+    def __missing__(self, headers: bytes) -> tuple[Address, Address]:
+        if len(self) >= _MOST_PAIRS:
+            self.clear()
+            self._addresses.clear()
+        source, destination = (self._addresses.setdefault(address, address) for address in _addresses(headers))
+        self[headers] = pair = source, destination
+        return pair
+
+
 class Decoder:
     """Decodes the frames of any number of captures. One instance hands out one `Address` object per port."""
 
     def __init__(self) -> None:
         self._readers = _Readers()
-        self._pairs: dict[bytes | tuple[Any, ...], tuple[Address, Address]] = {}
-        self._addresses: dict[Address, Address] = {}
+        self._pairs = _Pairs()
 
-    def __call__(self, frame: Frame, watched: Container[int] = ()) -> CmMessage | DataPacket | None:
-        """The CM message in a frame, or the packet of a connection to a QPN in `watched`, else None."""
+    def __call__(
+        self, frame: Frame, watched: Container[int] = (), place: tuple[int, int] | None = None
+    ) -> CmMessage | DataPacket | None:
+        """The CM message in a frame, or the packet of a connection to a QPN in `watched`, else None.
+
+        place: file and number that it shall have instead of the frame's.
+        """
         file, number, time, link_type, data, wire_length = frame
+        if place is not None:
+            file, number = place
         try:
             finder = FINDERS.get(link_type)
             found = finder(data) if finder is not None else None
@@ -120,22 +146,24 @@ class Decoder:
                 dest_qpn = _bth(data, bth)[1]
                 if dest_qpn not in watched:
                     return None
-                source, destination = self._pair(kind, data, network)
+                _, _, begin, behind = KINDS[kind]
+                source, destination = self._pairs[data[network + begin : network + behind]]
                 return DataPacket(file, number, time, source, destination, dest_qpn)
             else:
                 return None
             dest_qp, psn, q_key, base_version, mgmt_class, class_version, method, tid, attribute = header
             if dest_qp != GSI_QPN or q_key != GSI_Q_KEY or base_version != 1 or mgmt_class != CM_CLASS:
                 return None
-            if icrc < 0 and -icrc < mad + MAD_SIZE:
-                return None  # the rest of the MAD is in another fragment
-            source, destination = self._pair(kind, data, network)
+            end = mad + MAD_SIZE
+            if icrc < end:
+                if icrc < 0 and -icrc < end:
+                    return None  # the rest of the MAD is in another fragment
+                if icrc > bth:
+                    end = max(icrc, mad + _MAD_HEADER)  # the headers tell of a shorter packet
         except (IndexError, struct.error):
             return None
-        transport, checked = KINDS[kind]
-        end = mad + MAD_SIZE
-        if bth < icrc < end:
-            end = max(icrc, mad + _MAD_HEADER)  # the headers tell of a shorter packet
+        transport, checked, begin, behind = KINDS[kind]
+        source, destination = self._pairs[data[network + begin : network + behind]]
         content = data[mad:end]
         right = None
         if icrc > 0 and icrc + 4 <= len(data) >= wire_length:
@@ -145,7 +173,7 @@ class Decoder:
             fields = read(content, _MAD_HEADER)
         else:
             fields = _odd_fields(message_type, class_version, content[_MAD_HEADER:])
-        message: CmMessage = tuple.__new__(
+        message: CmMessage = _new(
             CmMessage,
             (
                 file,
@@ -168,43 +196,18 @@ class Decoder:
         )
         return message
 
-    def _pair(self, kind: Kind, data: bytes, network: int) -> tuple[Address, Address]:
-        """Source and destination of a packet, the same objects each time."""
-        key: Any
-        if kind == "ipv4":
-            key = data[network + 12 : network + 20]
-        elif kind == "ipv6":
-            key = data[network + 8 : network + 40]
-        elif kind == "grh":
-            key = _gids(data, network)
-        elif kind == "lrh":
-            key = _lids(data, network)
-        else:
-            key = _lids_and_gids(data, network - layer_size("LRH"))
-        pair = self._pairs.get(key)
-        if pair is None:
-            if len(self._pairs) >= _MOST_PAIRS:
-                self._pairs.clear()
-                self._addresses.clear()
-            source, destination = _addresses(key)
-            pair = (
-                self._addresses.setdefault(source, source),
-                self._addresses.setdefault(destination, destination),
-            )
-            self._pairs[key] = pair
-        return pair
 
-
-def _addresses(key: bytes | tuple[Any, ...]) -> tuple[Address, Address]:
-    """Addresses from the fields that tell them: both IP addresses, or the numbers in LRH and GRH."""
-    if isinstance(key, bytes):
-        half = len(key) // 2
-        prefix = IPV4_MAPPED if half == 4 else b""
-        return Address(prefix + key[:half]), Address(prefix + key[half:])
-    if isinstance(key[0], bytes):
-        return Address(key[0]), Address(key[1])
-    sgid, dgid = key[2:] or (None, None)
-    return Address(sgid, key[0]), Address(dgid, key[1])
+def _addresses(headers: bytes) -> tuple[Address, Address]:
+    """Source and destination from the part of the headers that `KINDS` gives; its length tells which part it is."""
+    if len(headers) in (_IPV4_ADDRESSES, _GIDS):
+        half = len(headers) // 2
+        prefix = IPV4_MAPPED if len(headers) == _IPV4_ADDRESSES else b""
+        return Address(prefix + headers[:half]), Address(prefix + headers[half:])
+    if len(headers) == _LIDS:
+        slid, dlid = _lids(headers.rjust(_LRH_SIZE, b"\0"), 0)
+        return Address(None, slid), Address(None, dlid)
+    slid, dlid, sgid, dgid = _lids_and_gids(headers, 0)
+    return Address(sgid, slid), Address(dgid, dlid)
 
 
 def _odd_fields(message_type: str, class_version: int, data: bytes) -> Any:

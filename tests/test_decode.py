@@ -284,6 +284,13 @@ def test_data_packets_to_watched_queue_pairs(opcode: int, watched: set[int], see
     assert found == (DataPacket(3, 7, 1_000, *V4, 0x17) if seen else None)
 
 
+def test_a_data_packet_needs_no_more_than_its_destination_queue_pair() -> None:
+    packet = bytes(ETHER / IPV4 / BTH(opcode=4, dest_qp=0x17) / Raw(bytes(16)))
+    bth = len(ETHER / IPV4)
+    assert Decoder()(frame(packet[: bth + 7], 1, len(packet)), {0x17}) is None
+    assert isinstance(Decoder()(frame(packet[: bth + 8], 1, len(packet)), {0x17}), DataPacket)
+
+
 def test_one_address_object_per_port() -> None:
     decoder = Decoder()
     there = decoder(frame(bytes(ETHER / IPV4 / CM)))
@@ -292,6 +299,23 @@ def test_one_address_object_per_port() -> None:
     assert isinstance(back, CmMessage)
     assert there.source is back.destination
     assert there.destination is back.source
+
+
+def test_one_decoder_tells_the_ends_of_all_kinds_of_packets() -> None:
+    decoder = Decoder()
+    for _ in range(2):
+        for _, link_type, below, ends, _ in STACKS:
+            message = decoder(frame(bytes(below / CM), link_type))
+            assert isinstance(message, CmMessage)
+            assert (message.source, message.destination) == ends
+
+
+def test_a_place_instead_of_the_frames_own() -> None:
+    message = Decoder()(frame(bytes(ETHER / IPV4 / CM)), (), (1, 99))
+    assert message is not None
+    assert (message.file, message.frame, message.time) == (1, 99, 1_000)
+    data = frame(bytes(ETHER / IPV4 / BTH(opcode=4, dest_qp=0x17) / Raw(bytes(16))))
+    assert Decoder()(data, {0x17}, (1, 99)) == DataPacket(1, 99, 1_000, *V4, 0x17)
 
 
 def test_recorded_frames() -> None:

@@ -110,7 +110,7 @@ class Session:
         self.sources = [Progress(InputInfo(source.name, LIVE), source) for source in sources]
         self._judge = Judge(policy)
         self._census = Census()
-        self._decode = Decoder()
+        self._decode = Decoder().__call__  # a bound method costs less to call than an instance
         self._redact: Callable[[Frame], Frame] | None = None
         if redact:
             from ibcmtool.redaction import Redactor  # loads Scapy
@@ -130,10 +130,8 @@ class Session:
         for arrival in arrivals:
             info.frames += 1
             if redact is not None:
-                arrival = arrival._replace(frame=redact(arrival.frame), process="")
-            # Numbered before it is decoded: a frame is made anew in a third of the time that a message takes.
-            frame = Frame(index, self._kept + len(waiting) + 1, *arrival.frame[2:])
-            message = decode(frame)
+                arrival = Arrival(redact(arrival.frame), arrival.direction)
+            message = decode(arrival.frame, (), (index, self._kept + len(waiting) + 1))
             if isinstance(message, CmMessage):
                 # What a source makes up around a MAD proves nothing.
                 waiting.append((arrival, message._replace(psn=None, icrc_ok=None, headers=b"") if made_up else message))
@@ -142,7 +140,7 @@ class Session:
             else:
                 # Whether it is worth a look may have been decided by the message before it.
                 self._feed(progress, waiting)
-                self._other(progress, frame, arrival)
+                self._other(progress, index, arrival)
         self._feed(progress, waiting)
 
     def pass_time(self) -> None:
@@ -185,8 +183,9 @@ class Session:
             feed(message)
         waiting.clear()
 
-    def _other(self, progress: Progress, frame: Frame, arrival: Arrival) -> None:
+    def _other(self, progress: Progress, index: int, arrival: Arrival) -> None:
         """A packet that holds no CM message."""
+        frame = Frame(index, self._kept + 1, *arrival.frame[2:])
         item = self._decode(frame, self.tracker.watched) or neighbour(frame)
         if isinstance(item, Neighbour):
             self._judge.learn(item)

@@ -102,6 +102,7 @@ def _walk(
     data, view, size = window.data, window.view, window.size
     number = cut = 0
     run_seconds = run_fraction = run_start = -1  # see `note_times`
+    second = 0  # when the second of the frame at hand began
     with Ending(window, info):
         try:
             while True:
@@ -127,7 +128,8 @@ def _walk(
                 else:
                     if run_seconds >= 0:
                         note_times(info, run_start, run_seconds * 1_000_000_000 + run_fraction * scale)
-                    run_start = seconds * 1_000_000_000 + fraction * scale
+                    second = seconds * 1_000_000_000
+                    run_start = second + fraction * scale
                     run_seconds, run_fraction = (seconds, fraction) if run_start else (-1, -1)
                 if wire_length > captured:
                     cut += 1
@@ -143,7 +145,7 @@ def _walk(
                     if not wanted:
                         position = end
                         continue
-                time = seconds * 1_000_000_000 + fraction * scale
+                time = second + fraction * scale
                 packet = view[position + RECORD_SIZE : end].tobytes()
                 position = end
                 info.frames = number

@@ -7,9 +7,10 @@ to do instead), runs in a thread of its own, delivers what arrives in batches, a
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from threading import Event
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ibcmtool.sources.errors import SourceError
 
@@ -28,8 +29,9 @@ SOURCES = {
 USAGE = "kernel, umad[:DEV[:PORT]], iface:NAME, - (a capture on standard input), follow:FILE or replay:FILE[@SPEED]"
 
 
-class Arrival(NamedTuple):
-    """One packet as it arrived."""
+@dataclass(slots=True)  # a named tuple takes half as long again to make
+class Arrival:
+    """One packet as it arrived. Nobody changes it."""
 
     frame: Frame  # its number does not count: whoever takes it numbers what it keeps
     direction: Literal["in", "out"] | None = None  # seen from this host; None where the source does not tell

@@ -109,8 +109,9 @@ class Batch:
         self._arrivals: list[Arrival] = []
 
     def add(self, frame: Frame) -> None:
-        self._arrivals.append(Arrival(frame))
-        if len(self._arrivals) >= BATCH:
+        arrivals = self._arrivals
+        arrivals.append(Arrival(frame))
+        if len(arrivals) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
