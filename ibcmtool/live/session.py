@@ -7,7 +7,7 @@ that a packet on its way is not overtaken by the verdict that it is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from ibcmtool.sources.live import Arrival, LiveSource
 from ibcmtool.words import SECOND
 
 CHUNK = 256  # messages decoded at once
+new = tuple.__new__  # Heard(...) takes twice as long
 GRACE = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets
 
 
@@ -76,11 +77,16 @@ class Progress:
     arrived: float = 0.0  # monotonic seconds when that came
     ended: bool = False
 
-    def goes_on(self, *times: int) -> None:
+    def takes(self, messages: Sequence[CmMessage]) -> None:
+        """These messages came, one at least."""
+        self.info.cm_messages += len(messages)
+        self.info.cut_messages += sum(len(message.mad) < MAD_SIZE for message in messages)
+        self.goes_on(messages[0].time, max(message.time for message in messages))
+
+    def goes_on(self, first: int, newest: int) -> None:
         """Packets of these times came."""
         if self.last is None:
-            self.info.first_time = times[0]
-        newest = max(times)
+            self.info.first_time = first
         if self.last is None or newest > self.last:
             self.last = self.info.last_time = newest
             self.arrived = time.monotonic()
@@ -118,30 +124,36 @@ class Session:
             self._redact = Redactor()
         self._kept = 0
 
-    def take(self, index: int, arrivals: Iterable[Arrival]) -> None:
+    def take(self, index: int, arrivals: Sequence[Arrival]) -> None:
         """A batch of one source.
 
         Of the messages that come without another packet between them some hundred are decoded at once, then fed: code
         that runs many times in a row runs a quarter faster on today's processors than code that takes turns.
         """
         progress = self.sources[index]
-        info, redact, decode, made_up = progress.info, self._redact, self._decode, progress.source.made_up
-        waiting: list[tuple[Arrival, CmMessage]] = []
+        redact, decode, made_up = self._redact, self._decode, progress.source.made_up
+        progress.info.frames += len(arrivals)
+        waiting: list[Heard] = []
+        messages: list[CmMessage] = []  # in them
+        number = self._kept
         for arrival in arrivals:
-            info.frames += 1
             if redact is not None:
                 arrival = Arrival(redact(arrival.frame), arrival.direction)
-            message = decode(arrival.frame, (), (index, self._kept + len(waiting) + 1))
+            message = decode(arrival.frame, (), (index, number + 1))
             if isinstance(message, CmMessage):
-                # What a source makes up around a MAD proves nothing.
-                waiting.append((arrival, message._replace(psn=None, icrc_ok=None, headers=b"") if made_up else message))
+                if made_up:  # what a source makes up around a MAD proves nothing
+                    message = message._replace(psn=None, icrc_ok=None, headers=b"")
+                number += 1
+                messages.append(message)
+                waiting.append(new(Heard, (number, arrival, message)))
                 if len(waiting) == CHUNK:
-                    self._feed(progress, waiting)
+                    self._feed(progress, waiting, messages)
             else:
                 # Whether it is worth a look may have been decided by the message before it.
-                self._feed(progress, waiting)
+                self._feed(progress, waiting, messages)
                 self._other(progress, index, arrival)
-        self._feed(progress, waiting)
+                number = self._kept
+        self._feed(progress, waiting, messages)
 
     def pass_time(self) -> None:
         """Let the time go on without packets: what is overdue comes to light."""
@@ -167,21 +179,20 @@ class Session:
         for info in infos:
             self.listener.input(info)
 
-    def _feed(self, progress: Progress, waiting: list[tuple[Arrival, CmMessage]]) -> None:
+    def _feed(self, progress: Progress, waiting: list[Heard], messages: list[CmMessage]) -> None:
         """Messages that are decoded; then none waits any more."""
         if not waiting:
             return
-        info, note, hear, feed = progress.info, self._census.note, self.listener.hear, self.tracker.feed
-        for _, message in waiting:
-            info.cut_messages += len(message.mad) < MAD_SIZE
+        progress.takes(messages)
+        note, hear, feed = self._census.note, self.listener.hear, self.tracker.feed
+        for message in messages:
             note(message)
-        info.cm_messages += len(waiting)
-        progress.goes_on(*[message.time for _, message in waiting])
-        for arrival, message in waiting:
-            self._kept += 1
-            hear(Heard(self._kept, arrival, message))
+        self._kept += len(waiting)
+        for heard, message in zip(waiting, messages, strict=True):
+            hear(heard)
             feed(message)
         waiting.clear()
+        messages.clear()
 
     def _other(self, progress: Progress, index: int, arrival: Arrival) -> None:
         """A packet that holds no CM message."""
@@ -191,7 +202,7 @@ class Session:
             self._judge.learn(item)
         elif isinstance(item, DataPacket):
             self._kept += 1
-            progress.goes_on(item.time)
+            progress.goes_on(item.time, item.time)
             self.listener.hear(Heard(self._kept, arrival, item))
             self.tracker.feed_data(item)
 
