@@ -60,9 +60,9 @@ def silent(history: str) -> bool:
 
 def entangled(connection: Connection, step: Step) -> bool:
     """Whether an earlier connection has a claim to the QPNs, the Communication ID or the very REQ of this one."""
-    if connection.request_conflicts or connection.reply_conflicts:
+    if connection.request_conflicts or connection.reply_conflicts or connection.comm_id_conflict is not None:
         return True
-    return connection.comm_id_conflict is not None or connection.ghost_of is not None
+    return connection.ghost_of is not None or connection.twin_of is not None
 
 
 def late(connection: Connection, step: Step) -> bool:
