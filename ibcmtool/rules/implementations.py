@@ -11,6 +11,7 @@ from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid
 
+NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
 OFED, ILLUMOS = "MLNX OFED", "illumos"
 SENDS = 1 + DEFAULT_MAX_CM_RETRIES
 OFED_BUDGET, UPSTREAM_BUDGET = SENDS * linux(22), SENDS * linux(20)
@@ -37,8 +38,8 @@ def _unusual(end: End) -> bool:
 def _contradicted(end: End) -> bool:
     """Whether the timewait of this end was computed for another implementation than was recognised."""
     chosen, known = end.timewait, end.implementation
-    if chosen is None or known is None or known.confidence == "possible" or chosen.model in ("auto", "iba"):
-        return False  # auto and iba speak of nobody in particular
+    if chosen is None or known is None or chosen.model in NOBODYS or known.confidence == "possible":
+        return False
     return (chosen.model == "illumos") != (known.name == ILLUMOS)
 
 

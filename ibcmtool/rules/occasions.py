@@ -65,12 +65,25 @@ def entangled(connection: Connection, step: Step) -> bool:
     return connection.ghost_of is not None or connection.twin_of is not None
 
 
-def late(connection: Connection, step: Step) -> bool:
-    """Whether this answer of the passive side comes after a REJ, or later than the time that its REQ gives for it."""
+def slow(connection: Connection, step: Step) -> bool:
+    """Whether this answer of the passive side comes after a REJ, or after half of the time that its REQ gives for it.
+
+    It is counted from the first REQ.
+    """
     request = connection.request
-    if connection.reject is not None or request is None:
-        return request is not None
+    if request is None:
+        return False
     allowed = request.remote_cm_response_timeout
+    if allowed is not None and 2 * (step.message.time - connection.opened) > ANSWER_TIMES[allowed]:
+        return True
+    return connection.reject is not None
+
+
+def late(connection: Connection, step: Step) -> bool:
+    """Whether a slow answer comes after a REJ, or after all of that time."""
+    if connection.reject is not None:
+        return True
+    allowed = connection.request.remote_cm_response_timeout
     return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
 
 

@@ -162,10 +162,6 @@ def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
-def _refused_or_closing(connection: Connection, step: Step) -> bool:
-    return step.message.type == "DREQ" or refused_as_stale(connection, step)
-
-
 class _Refusals(NamedTuple):
     """What S09 knows of one QPN that is refused as stale."""
 
@@ -256,7 +252,6 @@ def _over_and_over(connection: Connection, known: _Refusals) -> Verdict:
     severity="info",
     on=("REJ", "DREQ"),
     history=first,
-    when=_refused_or_closing,
     clause="IBA 12.9.8.3.1 (only the connection that the stale QPN belongs to gets a DREQ)",
     explanation="After a stale refusal the CM must release the one connection that holds the QPN. Within a second a "
     "port that had refused, or its peer, sent a DREQ on another connection of the same service as well. No stale REQ "
@@ -270,7 +265,8 @@ def closed_beside_stale(event: Event, view: View) -> Iterable[Verdict]:
     if step is None or step.sender == "unknown":
         return ()
     if event.kind == "REJ":
-        memory[step.message.source] = (step, connection)  # the newest of each port
+        if refused_as_stale(connection, step):
+            memory[step.message.source] = (step, connection)  # the newest of each port
         return ()
     if not memory or connection.stale_by is not None or connection.established is None:
         return ()
