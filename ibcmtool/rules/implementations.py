@@ -65,9 +65,9 @@ def _contradicted(end: End) -> bool:
 )
 def other_implementation(event: Event, view: View) -> Iterable[Verdict]:
     connection = event.connection
-    active, passive = connection.active, connection.passive
-    if _unusual(active) or _unusual(passive) or _contradicted(active) or _contradicted(passive):
-        return _told(connection, view)
+    for end in (connection.active, connection.passive):
+        if end.implementation is not None and (_unusual(end) or _contradicted(end)):
+            return _told(connection, view)
     return ()
 
 

@@ -82,17 +82,14 @@ def ece_one_sided(event: Event, view: View) -> Iterable[Verdict]:
 
 
 def _odd_ip_header(connection: Connection, step: Step) -> bool:
-    data = None if connection.request is None else connection.request.private_data
-    if data is None or len(data) < IP_CM_HEADER:
+    request, number, message = connection.request, connection.service_id, step.message
+    if connection.passive.name or request is None or number is None:  # only a valid header gives names to both ends
         return False
-    message, number = step.message, connection.service_id
-    request = message.type in ("REQ", "SIDR_REQ")
-    if request and data[4:16] == data[20:32] == IPV4_PADDING:  # as in nearly all
+    data = request.private_data
+    if number >> 24 != IP_CM or number >> 16 & 0xFF == AF_IB or data is None or len(data) < IP_CM_HEADER:
         return False
-    if number is None or number >> 24 != IP_CM or number >> 16 & 0xFF == AF_IB:
-        return False
-    if request:
-        return bool(data[1] >> 4 == 4 and data[0] == 0)
+    if message.type in ("REQ", "SIDR_REQ"):
+        return bool(data[1] >> 4 == 4 and data[0] == 0 and (data[4:16] != IPV4_PADDING or data[20:32] != IPV4_PADDING))
     if data[0] == 0 and data[1] >> 4 in (0, 4, 6):
         return False
     refused = message.fields.reason == CONSUMER_REJECT if message.type == "REJ" else bool(message.fields.status)

@@ -261,14 +261,17 @@ def _over_and_over(connection: Connection, known: _Refusals) -> Verdict:
     advice="Look at the consumer that sent this DREQ: its CM had no reason to touch the connection.",
 )
 def closed_beside_stale(event: Event, view: View) -> Iterable[Verdict]:
-    connection, step, memory = event.connection, event.step, view.memory["S13"]
+    memory, closing = view.memory["S13"], event.kind == "DREQ"
+    if closing and not memory:
+        return ()
+    connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return ()
-    if event.kind == "REJ":
+    if not closing:
         if refused_as_stale(connection, step):
             memory[step.message.source] = (step, connection)  # the newest of each port
         return ()
-    if not memory or connection.stale_by is not None or connection.established is None:
+    if connection.stale_by is not None or connection.established is None:
         return ()
     found = [memory[port] for port in (step.message.source, step.message.destination) if port in memory]
     return [
