@@ -50,7 +50,11 @@ def stale_refused(event: Event, view: View) -> Iterator[Verdict]:
     if reject is None or old is None or conflict is None:
         return
     kind = "REQ" if reject.sender == "passive" else "REP"
-    refused = [step for step in of_type(connection, kind) if step.message.time <= reject.message.time][-1]
+    sent = of_type(connection, kind)
+    if not sent:
+        return
+    # The capture may have the REJ before what it refuses, by a little.
+    refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence = numbers(conflict, refused.message.time)
     if old.stale_by is connection:
         yield _first_refusal(event, conflict, kind, (refused, reject), evidence)
