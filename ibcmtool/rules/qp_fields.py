@@ -104,10 +104,8 @@ def bad_qpn(event: Event, view: View) -> Iterable[Verdict]:
 
 def _too_deep(connection: Connection, step: Step) -> bool:
     request, wanted = connection.request, step.message.fields.initiator_depth
-    if request is None or wanted is None or request.responder_resources is None:
-        return False
-    deeper: bool = wanted > request.responder_resources
-    return deeper
+    offered: int | None = None if request is None else request.responder_resources
+    return offered is not None and wanted is not None and wanted > offered
 
 
 @rule(

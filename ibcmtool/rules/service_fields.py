@@ -32,10 +32,12 @@ def _one_sided_options(connection: Connection, step: Step) -> bool:
     if message.type == "REQ":
         return True
     fields = message.fields
-    if request is None or request.ece_vendor_id is None or fields.ece_vendor_id_low is None:
+    offered, low = None if request is None else request.ece_vendor_id, fields.ece_vendor_id_low
+    if offered is None or low is None:
         return False
-    vendor = fields.ece_vendor_id_low or fields.ece_vendor_id_middle or fields.ece_vendor_id_high
-    return bool(vendor) != bool(request.ece_vendor_id) or (not vendor and message.mad[20:24] != NO_OPTIONS)
+    if low or fields.ece_vendor_id_middle or fields.ece_vendor_id_high:
+        return not offered
+    return offered != 0 or message.mad[20:24] != NO_OPTIONS
 
 
 @rule(
