@@ -12,12 +12,25 @@ from collections.abc import Container
 from operator import attrgetter
 
 from ibcmtool import services, words
-from ibcmtool.model import SEVERITIES, Analysis, Connection, Finding, InputInfo, Outcome, Policy, Severity, Totals
+from ibcmtool.model import (
+    SEVERITIES,
+    Address,
+    Analysis,
+    Connection,
+    Finding,
+    InputInfo,
+    Outcome,
+    Policy,
+    Severity,
+    Totals,
+)
 from ibcmtool.model import rank as finding_rank
 from ibcmtool.views.attempts import Attempts, Grouping
 
 MANY = 50  # connections; above, the table gives way to counts and the connections with problems
 KEPT = 1000
+# Outcome, service, active and passive port, reasons of a rejected connection (none or one).
+Likeness = tuple[Outcome, str, Address, Address, tuple[int | None, ...]]
 CLEAN: frozenset[Outcome] = frozenset({"closed", "established", "resolved"})  # outcomes that need no second look
 
 
@@ -27,7 +40,9 @@ class Digest:
     def __init__(self, policy: Policy, *, everything: bool = False) -> None:
         self._policy = policy
         self._everything = everything
-        self._totals = Totals()
+        self._count = 0  # connections
+        self._alike: dict[Likeness, int] = {}  # and how many of them counted alike
+        self._findings_counted: Counter[tuple[str, Severity, str]] = Counter()
         self._inputs: list[InputInfo] = []
         self._connections: list[Connection] = []
         self._findings: list[Finding] = []
@@ -48,30 +63,36 @@ class Digest:
         """All that was kept; the totals are over everything."""
         connections = sorted(self._connections, key=attrgetter("id"))
         findings = sorted(self._findings, key=finding_rank)
-        return Analysis(self._policy, self._inputs, connections, findings, self._totals)
+        totals = Totals(findings=self._findings_counted.copy())
+        for likeness, times in self._alike.items():
+            count(totals, likeness, times)
+        return Analysis(self._policy, self._inputs, connections, findings, totals)
 
     def attempts(self) -> list[Attempts]:
         """The groups of attempts that failed alike, among all connections."""
         return self._grouping.groups()
 
     def _add_connection(self, connection: Connection) -> None:
-        count_connection(self._totals, connection)
+        self._count += 1
+        # One plain dictionary, as a Counter takes several times as long, and there would be four.
+        likeness = likeness_of(connection)
+        self._alike[likeness] = self._alike.get(likeness, 0) + 1
         self._grouping.add(connection)
         if self._everything:
             if not self._noteworthy(connection):
                 let_go(connection)
             self._connections.append(connection)
             return
-        many = self._totals.connections > MANY
-        if many and len(self._connections) == MANY == self._totals.connections - 1:
+        many = self._count > MANY
+        if many and len(self._connections) == MANY == self._count - 1:
             self._connections = [kept for kept in self._connections if self._noteworthy(kept)]
-        if not many or self._noteworthy(connection):
+        if not many or noteworthy(connection, self._worst):
             self._connections.append(connection)
         if len(self._connections) > 2 * KEPT:
             self._connections = sorted(self._connections, key=lambda kept: rank(kept, self._worst))[:KEPT]
 
     def _add_finding(self, finding: Finding) -> None:
-        self._totals.findings[(finding.code, finding.severity, finding.name)] += 1
+        self._findings_counted[(finding.code, finding.severity, finding.name)] += 1
         self._kept_findings[finding.code] += 1
         if self._everything or self._kept_findings[finding.code] <= KEPT:
             self._findings.append(finding)
@@ -109,14 +130,23 @@ def let_go(connection: Connection) -> None:
     connection.last_data.clear()
 
 
-def count_connection(totals: Totals, connection: Connection) -> None:
-    """Count one more connection."""
-    totals.connections += 1
-    totals.outcomes[connection.outcome] += 1
-    totals.services[services.connection_service(connection)] += 1
-    totals.pairs[(connection.active.address, connection.passive.address)] += 1
-    if connection.outcome == "rejected" and connection.reject is not None:
-        totals.reject_reasons[connection.reject.message.fields.reason] += 1
+def likeness_of(connection: Connection) -> Likeness:
+    """All that the totals count of a connection: outcome, service, active and passive port, and the REJ's reason."""
+    active, passive, outcome = connection.active.address, connection.passive.address, connection.outcome
+    reject = connection.reject if outcome == "rejected" else None
+    reasons = () if reject is None else (reject.message.fields.reason,)
+    return outcome, services.connection_service(connection), active, passive, reasons
+
+
+def count(totals: Totals, likeness: Likeness, times: int = 1) -> None:
+    """Count some more connections that are alike."""
+    outcome, service, active, passive, reasons = likeness
+    totals.connections += times
+    totals.outcomes[outcome] += times
+    totals.services[service] += times
+    totals.pairs[(active, passive)] += times
+    for reason in reasons:
+        totals.reject_reasons[reason] += times
 
 
 def totals_of(analysis: Analysis) -> Totals:
@@ -125,7 +155,7 @@ def totals_of(analysis: Analysis) -> Totals:
         return analysis.totals
     totals = Totals()
     for connection in analysis.connections:
-        count_connection(totals, connection)
+        count(totals, likeness_of(connection))
     for finding in analysis.findings:
         totals.findings[(finding.code, finding.severity, finding.name)] += 1
     return totals

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ibcmtool.model import CmMessage, Connection
 
 _IP_CM = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
-_IP_CM_HEADER = struct.Struct("!BBH16s16s")
+_IP_CM_HEADER = struct.Struct("!2xH16s16s")  # source port, source and destination address
+_NO_ENDS = b"\0\x40".ljust(_IP_CM_HEADER.size, b"\0")  # such a header with zeros for them
 _CONSUMER_REJECT = 28
 _IPV4_PADDING = bytes(12)
 _PORT_SPACES = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
@@ -61,8 +62,12 @@ def connection_service(connection: Connection) -> str:
     """The service of a connection: its service id in words, made more precise by the private data of its REQ."""
     if connection.service:
         return connection.service
-    service_id = connection.service_id
-    return "unknown" if service_id is None else _service(service_id, _request_data(connection))
+    service_id, data = connection.service_id, _request_data(connection)
+    if service_id is None:
+        return "unknown"
+    if connection.passive.name:  # from the RDMA IP CM header; who connects does not tell the service
+        data = _NO_ENDS + data[_IP_CM_HEADER.size :]
+    return _service(service_id, data)
 
 
 @lru_cache(maxsize=4096)  # one application's requests mostly carry the same data
@@ -123,19 +128,29 @@ def endpoint_names(service_id: int, private_data: bytes) -> tuple[str, str] | No
     None without a header: another class of service id, fewer than 36 bytes, or bytes that Linux would refuse
     (a version that is not 0, an IP version that is neither 4 nor 6) or that no IPv4 address has before it.
     """
-    if service_id >> 24 != _IP_CM or len(private_data) < _IP_CM_HEADER.size:
+    ip_version = _ip_version(private_data) if service_id >> 24 == _IP_CM else None
+    if ip_version is None:
         return None
-    version, ip_version, source_port, source, destination = _IP_CM_HEADER.unpack_from(private_data)
-    if version != 0:
-        return None
-    if ip_version >> 4 == 4:
-        if source[:12] != _IPV4_PADDING or destination[:12] != _IPV4_PADDING:
-            return None
-        source_name, destination_name = ".".join(map(str, source[12:])), ".".join(map(str, destination[12:]))
-    elif ip_version >> 4 == 6:
-        from dissectors.text import gid_text
-
-        source_name, destination_name = f"[{gid_text(source)}]", f"[{gid_text(destination)}]"
-    else:
-        return None
+    source_port, source, destination = _IP_CM_HEADER.unpack_from(private_data)
+    source_name, destination_name = _ip_name(ip_version, source), _ip_name(ip_version, destination)
     return f"{source_name}:{source_port}" if source_port else source_name, f"{destination_name}:{service_id & 0xFFFF}"
+
+
+def _ip_version(private_data: bytes) -> int | None:
+    """4 or 6 where the private data of a REQ begin with a valid RDMA IP CM header."""
+    if len(private_data) < _IP_CM_HEADER.size or private_data[0] != 0:
+        return None
+    version = private_data[1] >> 4
+    if version == 4:
+        return 4 if private_data[4:16] == private_data[20:32] == _IPV4_PADDING else None
+    return 6 if version == 6 else None
+
+
+@lru_cache(maxsize=4096)
+def _ip_name(version: int, address: bytes) -> str:
+    """An address of the header as text."""
+    if version == 4:
+        return ".".join(map(str, address[12:]))
+    from dissectors.text import gid_text
+
+    return f"[{gid_text(address)}]"

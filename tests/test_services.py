@@ -64,7 +64,14 @@ def message(kind: str, fields: Any) -> SimpleNamespace:
 
 
 def connection(req: Any) -> SimpleNamespace:
-    return SimpleNamespace(service_id=req.service_id, request=req, service="")
+    """With the name that the tracker gives to its passive end."""
+    names = services.endpoint_names(req.service_id, req.private_data or b"")
+    passive = SimpleNamespace(name=names[1] if names else "")
+    return SimpleNamespace(service_id=req.service_id, request=req, service="", passive=passive)
+
+
+def without_req(service_id: int | None) -> SimpleNamespace:
+    return SimpleNamespace(service_id=service_id, request=None, service="", passive=SimpleNamespace(name=""))
 
 
 def request(service_id: int, data: bytes | None) -> SimpleNamespace:
@@ -143,7 +150,10 @@ def test_names_agree_with_the_formats():
     ],
 )
 def test_service_of_a_connection(service_id, data, name):
-    assert services.connection_service(connection(request(service_id, data))) == name
+    named = connection(request(service_id, data))
+    assert services.connection_service(named) == name
+    named.passive.name = ""  # of a tracker that gives no names
+    assert services.connection_service(named) == name
 
 
 @pytest.mark.parametrize("port", [987, 1234])
@@ -157,8 +167,8 @@ def test_a_port_is_no_proof_where_the_private_data_are_others(port):
 
 
 def test_service_of_a_connection_whose_req_is_missing():
-    assert services.connection_service(SimpleNamespace(service_id=None, request=None, service="")) == "unknown"
-    assert services.connection_service(SimpleNamespace(service_id=NVME, request=None, service="")) == "NVMe/RDMA 4420"
+    assert services.connection_service(without_req(None)) == "unknown"
+    assert services.connection_service(without_req(NVME)) == "NVMe/RDMA 4420"
 
 
 def test_recorded_srp_login():
@@ -241,7 +251,7 @@ def test_private_data_of_what_is_not_known():
     rtu = message("RTU", SimpleNamespace(private_data=bytes(224)))
     assert services.private_data(queue, rtu) is None
     assert services.private_data(queue, message("REP", SimpleNamespace(private_data=None))) is None
-    assert services.private_data(SimpleNamespace(service_id=None, request=None, service=""), reject(bytes(148))) is None
+    assert services.private_data(without_req(None), reject(bytes(148))) is None
 
 
 def test_rej_whose_fields_were_cut_off():

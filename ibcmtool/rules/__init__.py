@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
 
-from ibcmtool.model import Event, Finding, Neighbour, Policy
+from ibcmtool.model import EVENT_KINDS, Event, Finding, Neighbour, Policy
 from ibcmtool.rules import (
     alternate,
     budgets,
@@ -48,7 +48,8 @@ from ibcmtool.rules import (
     starting_psns,
     timewait,
 )
-from ibcmtool.rules.catalogue import CATALOGUE, Rule, StepTest, Verdict
+from ibcmtool.rules.catalogue import CATALOGUE, Placed, Rule, StepTest, Verdict
+from ibcmtool.rules.settings import Settings
 from ibcmtool.rules.view import View
 
 __all__ = ["CATALOGUE", "Judge", "Rule"]
@@ -97,11 +98,14 @@ MOST_HISTORIES = 1024
 LONGEST_HISTORY = 64
 
 
-class Agenda(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Agenda:
     """What an event of some kind after some history calls for."""
 
     first_word: bool  # its message is the first of its sender in this connection
-    questions: tuple[tuple[StepTest | None, tuple[tuple[int, Rule], ...]], ...]  # by test: rules, and places of them
+    always: tuple[Placed, ...]  # rules that are asked each time
+    tests: tuple[tuple[StepTest, tuple[Placed, ...]], ...]  # and those that are asked if their test says so
+    settings: Settings | None  # and those that go by the settings in the message
 
 
 class Judge:
@@ -113,34 +117,42 @@ class Judge:
 
     def __init__(self, policy: Policy = "relaxed", rules: Iterable[Rule] | None = None) -> None:
         self.view = View(policy)
-        self._by_kind: defaultdict[str, list[tuple[int, Rule]]] = defaultdict(list)
+        self._by_kind: defaultdict[str, list[Placed]] = defaultdict(list)
         for place, rule in enumerate(CATALOGUE.values() if rules is None else rules):
             for kind in rule.on:
                 self._by_kind[kind].append((place, rule))
-        self._agendas: defaultdict[str, dict[str, Agenda]] = defaultdict(dict)  # by kind and history
+        self._agendas: dict[str, dict[str, Agenda]] = {}  # by kind and history
+        self._settings: dict[tuple[str, tuple[int, ...]], Settings] = {}  # by kind of message and places of rules
 
     def judge(self, event: Event) -> Sequence[Finding]:
         """The findings that this event brings to light, in the order of the catalogue."""
-        kind, time, connection, step, _, _ = event
-        view = self.view
+        kind, connection, step = event.kind, event.connection, event.step
         try:
-            first_word, questions = self._agendas[kind][connection.history]
+            agenda = self._agendas[kind][connection.history]
         except KeyError:
-            first_word, questions = self._agenda(kind, connection.history)
+            agenda = self._agenda(kind, connection.history)
+        view, asked = self.view, agenda.always
         if step is None:
-            if kind == "ENDED" and time - connection.opened > view.longest:
-                view.longest = time - connection.opened
-        elif first_word:
-            view.start = view.start or time
-            view.hear(step.message)
+            if kind == "ENDED" and event.time - connection.opened > view.longest:
+                view.longest = event.time - connection.opened
+        else:
+            if agenda.first_word:
+                view.start = view.start or event.time
+                view.hear(step.message)
+            for when, rules in agenda.tests:
+                if when(connection, step):
+                    asked += rules
+            if agenda.settings is not None:
+                for placed in agenda.settings.call_for(step.message):
+                    last_test = placed[1].when
+                    if last_test is None or last_test(connection, step):
+                        asked += (placed,)
         found: list[tuple[int, Finding]] | None = None
-        for when, rules in questions:
-            if when is None or step is None or when(connection, step):
-                for place, rule in rules:
-                    for verdict in rule.judge(event, view):
-                        if found is None:
-                            found = []
-                        found.append((place, finding(rule, verdict, event)))
+        for place, rule in asked:
+            for verdict in rule.judge(event, view):
+                if found is None:
+                    found = []
+                found.append((place, finding(rule, verdict, event)))
         if found is None:
             return ()
         found.sort(key=itemgetter(0))
@@ -152,19 +164,37 @@ class Judge:
 
     def _agenda(self, kind: str, history: str) -> Agenda:
         """Find out what such an event calls for, and remember it."""
-        rules: defaultdict[StepTest | None, list[tuple[int, Rule]]] = defaultdict(list)
-        for place, rule in self._by_kind.get(kind, ()):
-            if rule.history is None or rule.history(history):
-                rules[rule.when].append((place, rule))
+        always: list[Placed] = []
+        by_test: defaultdict[StepTest, list[Placed]] = defaultdict(list)
+        by_settings: list[Placed] = []
+        for placed in self._by_kind.get(kind, ()):
+            rule = placed[1]
+            if rule.history is not None and not rule.history(history):
+                continue
+            if kind in EVENT_KINDS or (rule.settings is None and rule.when is None):
+                always.append(placed)
+            elif rule.settings is not None:
+                by_settings.append(placed)
+            elif rule.when is not None:
+                by_test[rule.when].append(placed)
         earlier = history[:-1]
         others = earlier.lower() if history[-1:].isupper() else earlier.upper()
-        agenda = Agenda(earlier == others, tuple((when, tuple(asked)) for when, asked in rules.items()))
+        tests = tuple((when, tuple(asked)) for when, asked in by_test.items())
+        settings = self._settings_of(kind, tuple(by_settings)) if by_settings else None
+        agenda = Agenda(earlier == others, tuple(always), tests, settings)
         if len(history) <= LONGEST_HISTORY:
-            known = self._agendas[kind]
+            known = self._agendas.setdefault(kind, {})
             if len(known) >= MOST_HISTORIES:
                 known.clear()
             known[history] = agenda
         return agenda
+
+    def _settings_of(self, kind: str, rules: tuple[Placed, ...]) -> Settings:
+        """What these rules found out about the settings in such messages, after whatever history."""
+        key = kind, tuple(place for place, _ in rules)
+        if key not in self._settings:
+            self._settings[key] = Settings(kind, rules)
+        return self._settings[key]
 
 
 def finding(rule: Rule, verdict: Verdict, event: Event) -> Finding:

@@ -18,7 +18,7 @@ from ibcmtool.connections.timers import (
     max_cm_retries,
     response_wait,
 )
-from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.model import PEER, CmMessage, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import of_type, sends
 from ibcmtool.rules.occasions import again, entangled, first
@@ -107,8 +107,8 @@ def retry_budget_extreme(event: Event, view: View) -> Iterable[Verdict]:
     return (Verdict(f"Unanswered, {listed(short)} has given up.", (step,), evidence),)
 
 
-def _uneven(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
+def _uneven(message: CmMessage) -> bool:
+    fields = message.fields
     remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
     if remote is None or local is None:
         return False
@@ -122,7 +122,7 @@ def _uneven(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REQ",),
     history=first,
-    when=_uneven,
+    settings=_uneven,
     clause="IBA 12.7 (Remote and Local CM Response Timeout)",
     explanation=(
         "The REQ says how long the passive side may take to answer (Remote CM Response Timeout) and how long the active"

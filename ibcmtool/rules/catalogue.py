@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ibcmtool.model import Confidence, Connection, Event, Policy, Severity, Step
+from ibcmtool.model import CmMessage, Confidence, Connection, Event, Policy, Severity, Step
 from ibcmtool.rules.view import View
 
 PolicyScope = Literal["both", "strict", "relaxed"]
@@ -36,6 +36,7 @@ class Verdict(NamedTuple):
 RuleFunction = Callable[[Event, View], Iterable[Verdict]]
 HistoryTest = Callable[[str], bool]
 StepTest = Callable[[Connection, Step], bool]
+SettingsTest = Callable[[CmMessage], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,11 @@ class Rule:
     advice: str  # what to do next
     judge: RuleFunction
     history: HistoryTest | None  # None: whatever came before
-    when: StepTest | None  # of events that have a step; None: always
+    when: StepTest | None  # of messages; None: always
+    settings: SettingsTest | None  # of messages; None: whatever they are
 
 
+Placed = tuple[int, Rule]  # a rule with its place in the catalogue
 CATALOGUE: dict[str, Rule] = {}
 
 
@@ -72,11 +75,13 @@ def rule(
     advice: str,
     history: HistoryTest | None = None,
     when: StepTest | None = None,
+    settings: SettingsTest | None = None,
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Enter a rule into the catalogue; the decorated function judges one event and gives a Verdict per breach.
 
-    It is asked at events of a kind in `on` if both tests say so: `history` of the connection's history, which ends with
-    the event's message, and `when` of the connection and the event's step, where it has one.
+    It is asked at events of a kind in `on` if its tests say so: `history` of the connection's history, which ends with
+    the event's message; of messages also `settings`, of the message's settings and nothing else (settings.py), and
+    `when`, of the connection and the step.
     """
 
     def enter(judge: RuleFunction) -> RuleFunction:
@@ -95,6 +100,7 @@ def rule(
             judge,
             history,
             when,
+            settings,
         )
         return judge
 

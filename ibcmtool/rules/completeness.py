@@ -6,8 +6,8 @@ the analysis.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from ibcmtool.model import Address, CmMessage, Connection, Event, Finding, InputInfo, Step
 from ibcmtool.rules.catalogue import Verdict, rule
@@ -83,8 +83,7 @@ class Census:
     """Counts what is in the captures. Bounded by the number of ports and inputs that they show."""
 
     def __init__(self) -> None:
-        self._sources: defaultdict[int, dict[Address, _Numbers]] = defaultdict(dict)  # by input
-        self._order: dict[int, _Order] = {}
+        self._inputs: dict[int, _Input] = {}
         self._start: int | None = None
         self._exchanges = 0
         self._one_sided = self._certain = 0  # connections of which one direction was seen; not for the beginning's sake
@@ -92,20 +91,19 @@ class Census:
 
     def note(self, message: CmMessage) -> None:
         """A CM message, in the order of its input."""
-        file, time = message.file, message.time
-        order = self._order.get(file)
-        if order is None:
+        time, source = message.time, message.source
+        known = self._inputs.get(message.file)
+        if known is None:
             self._start = time if self._start is None else min(self._start, time)
-            order = self._order[file] = _Order(time)
-        if time < order.latest:
-            order.step_back(message)
+            known = self._inputs[message.file] = _Input(time)
+        if time < known.latest:
+            known.step_back(message)
         else:
-            order.latest = time
-        sources = self._sources[file]
-        numbers = sources.get(message.source)
+            known.latest = time
+        numbers = known.sources.get(source)
         if numbers is None:
-            sources[message.source] = _Numbers(message)
-        elif message.psn is not None:
+            known.sources[source] = _Numbers(message)
+        else:
             numbers.count(message.psn)
 
     def ended(self, connection: Connection) -> None:
@@ -131,7 +129,7 @@ class Census:
         yield from self._disorder(inputs)
 
     def _one_direction(self) -> Iterator[Finding]:
-        heard = {source for sources in self._sources.values() for source in sources}
+        heard = {source for known in self._inputs.values() for source in known.sources}
         never = {
             silent: found
             for silent, found in self._silent.items()
@@ -162,7 +160,7 @@ class Census:
 
     def _gaps(self, inputs: Sequence[InputInfo], view: View) -> Iterator[Finding]:
         """Numbers that a host skipped, in an input that was captured at its port."""
-        found = ((file, *known) for file, sources in self._sources.items() for known in sources.items())
+        found = ((file, *each) for file, known in self._inputs.items() for each in known.sources.items())
         for file, source, numbers in found:
             if view.shared.get(file) != (source,) or not numbers.roce:
                 continue
@@ -179,24 +177,25 @@ class Census:
             )
 
     def _disorder(self, inputs: Sequence[InputInfo]) -> Iterator[Finding]:
-        for file, order in sorted(self._order.items()):
-            if order.largest > DISORDER:
+        for file, known in sorted(self._inputs.items(), key=itemgetter(0)):
+            if known.largest > DISORDER:
                 yield capture_finding(
                     "X06",
-                    f"{inputs[file].path}: frame {order.frame} is {duration(order.largest)} earlier than one before it;"
-                    f" in all {count(order.steps, 'CM message')} out of order by more than {duration(DISORDER)}.",
-                    frames=((file, order.frame),),
-                    evidence={"largest_ns": order.largest, "messages": order.steps},
-                    time=order.time,
+                    f"{inputs[file].path}: frame {known.frame} is {duration(known.largest)} earlier than one before it;"
+                    f" in all {count(known.steps, 'CM message')} out of order by more than {duration(DISORDER)}.",
+                    frames=((file, known.frame),),
+                    evidence={"largest_ns": known.largest, "messages": known.steps},
+                    time=known.time,
                 )
 
 
-class _Order:
-    """The times of one input."""
+class _Input:
+    """Who speaks in one input, and its times."""
 
-    __slots__ = ("frame", "largest", "latest", "steps", "time")
+    __slots__ = ("frame", "largest", "latest", "sources", "steps", "time")
 
     def __init__(self, time: int) -> None:
+        self.sources: dict[Address, _Numbers] = {}
         self.latest = time
         self.largest = 0  # step back, in ns
         self.steps = self.frame = self.time = 0
@@ -218,7 +217,9 @@ class _Numbers:
         self.last = message.psn
         self.seen, self.missing = 1, 0
 
-    def count(self, psn: int) -> None:
+    def count(self, psn: int | None) -> None:
+        if psn is None:
+            return
         step = 1 if self.last is None else (psn - self.last) % PSN_RANGE
         if step == 0:
             return  # the packet before, captured again

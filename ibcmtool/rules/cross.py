@@ -169,12 +169,12 @@ def reboot_hint(event: Event, view: View) -> Iterable[Verdict]:
     if step is None:
         return ()
     message = step.message
-    fields, psn = message.fields, message.psn
-    if psn is None or not fields.local_ca_guid or event.connection.twin_of is not None:
+    psn, key = message.psn, message.fields.local_ca_guid
+    if psn is None or not key or event.connection.twin_of is not None:
         return ()  # behind a proxy (X11) the port's QP1 is another one
     # For each port what it sent last: [its address, newest REQ or REP, newest REQ (a REP copies the peer's TID)].
     # The first port of a CA stands under its GUID, others under GUID and address.
-    traces, source, key = view.memory["X03"], message.source, fields.local_ca_guid
+    traces, source = view.memory["X03"], message.source
     known: list[Any] | None = traces.get(key)
     if known is not None and known[0] is not source and known[0] != source:
         key = (key, source)

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
 from ibcmtool.envelope import envelope
-from ibcmtool.model import CmMessage, Connection, Event, Step
-from ibcmtool.readers import layer_size, layout, reader
+from ibcmtool.model import CmMessage, Event
+from ibcmtool.readers import layout, reader
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
+from ibcmtool.rules.settings import behind, mask_of
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, listed, qpn
 
@@ -36,13 +37,8 @@ _DATA_FIELDS = {
 def _reserved_mask(kind: str) -> tuple[int, int]:
     """The bytes of a MAD in which all reserved bits of a message type stand, and the mask of these bits."""
     slots = [slot for slot in layout("MAD") if slot.name in _HEADER_FIELDS or _modifier_of(kind, slot.name)]
-    slots += [
-        slot._replace(bit_offset=slot.bit_offset + layer_size("MAD") * 8)
-        for slot in layout(f"CM_{kind}")
-        if slot.name in _DATA_FIELDS[kind]
-    ]
-    size = (max(slot.bit_offset + slot.width for slot in slots) + 7) // 8
-    return size, sum(((1 << slot.width) - 1) << (size * 8 - slot.bit_offset - slot.width) for slot in slots)
+    slots += [slot for slot in behind(layout(f"CM_{kind}"), "MAD") if slot.name in _DATA_FIELDS[kind]]
+    return mask_of(slots)
 
 
 def _modifier_of(kind: str, name: str) -> bool:
@@ -53,15 +49,14 @@ def _modifier_of(kind: str, name: str) -> bool:
 _RESERVED = {kind: _reserved_mask(kind) for kind in MESSAGES}
 
 
-def _unusual(connection: Connection, step: Step) -> bool:
+def _unusual(message: CmMessage) -> bool:
     """Whether a MAD is not like nearly all of them: one look for the rules of this module."""
-    message = step.message
     mad, kind = message.mad, message.type
     # The last bytes in front of a MAD are the DETH's source QP, unless immediate data stand there.
     if mad[:6] != _USUAL_HEADER or message.headers[-3:] not in _FROM_QP1:
         return True
     size, mask = _RESERVED[kind]
-    return int.from_bytes(mad[:size], "big") & mask != 0 or (kind in _REDIRECTIONS and _redirects(message))
+    return int.from_bytes(mad[:size], "big") & mask != 0 or _redirects(message)
 
 
 def _redirects(message: CmMessage) -> bool:
@@ -76,7 +71,7 @@ def _redirects(message: CmMessage) -> bool:
     severity="info",
     on=MESSAGES,
     history=first,
-    when=_unusual,
+    settings=_unusual,
     clause="IBA 13.4 (MAD header), 12.6 (message formats): reserved fields are sent as 0 and ignored",
     explanation=(
         "A sender fills reserved fields with 0. Other values come from memory that was not cleared, from a layout that"
@@ -126,7 +121,7 @@ def _place(name: str) -> str:
     severity="warning",
     on=MESSAGES,
     history=first,
-    when=_unusual,
+    settings=_unusual,
     clause="IBA 13.4, 12.6 (class version 2, method Send, status 0); Linux mad.c registers for just that",
     explanation=(
         "CM messages are sent with class version 2, method Send (3) and status 0. Linux does not even see MADs of"
@@ -167,7 +162,7 @@ def mad_header(event: Event, view: View) -> Iterable[Verdict]:
     severity="warning",
     on=MESSAGES,
     history=first,
-    when=_unusual,
+    settings=_unusual,
     clause="IBA 13.4, 13.5 (the general services interface is QP1; redirection)",
     explanation=(
         "CM messages go from QP1 to QP1 unless a CM has redirected its peers to another QP. A message from elsewhere"

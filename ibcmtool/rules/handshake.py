@@ -12,7 +12,7 @@ from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture
-from ibcmtool.rules.occasions import first, late
+from ibcmtool.rules.occasions import first, late, slow
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, comm_id, duration, end_name
 
@@ -71,7 +71,7 @@ def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
     severity="warning",
     on=("REP",),
     history=first,
-    when=late,
+    when=slow,
     clause="IBA 12.9.7.1, 12.9.7.2; Linux cm_send_rej_locked, cm_process_send_error",
     explanation=(
         "A passive side that rejects a REQ is back in its initial state and has nothing to accept any more; a REP after"
@@ -90,7 +90,7 @@ def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
 )
 def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None:
+    if step is None or not late(connection, step):
         return
     if connection.reject is None and connection.history.count("Q") <= (max_cm_retries(connection.request) or 0):
         return

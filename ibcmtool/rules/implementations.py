@@ -11,6 +11,7 @@ from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid
 
+NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
 OFED, ILLUMOS = "MLNX OFED", "illumos"
 SENDS = 1 + DEFAULT_MAX_CM_RETRIES
 OFED_BUDGET, UPSTREAM_BUDGET = SENDS * linux(22), SENDS * linux(20)
@@ -37,8 +38,8 @@ def _unusual(end: End) -> bool:
 def _contradicted(end: End) -> bool:
     """Whether the timewait of this end was computed for another implementation than was recognised."""
     chosen, known = end.timewait, end.implementation
-    if chosen is None or known is None or known.confidence == "possible" or chosen.model in ("auto", "iba"):
-        return False  # auto and iba speak of nobody in particular
+    if chosen is None or known is None or chosen.model in NOBODYS or known.confidence == "possible":
+        return False
     return (chosen.model == "illumos") != (known.name == ILLUMOS)
 
 
@@ -64,9 +65,9 @@ def _contradicted(end: End) -> bool:
 )
 def other_implementation(event: Event, view: View) -> Iterable[Verdict]:
     connection = event.connection
-    active, passive = connection.active, connection.passive
-    if _unusual(active) or _unusual(passive) or _contradicted(active) or _contradicted(passive):
-        return _told(connection, view)
+    for end in (connection.active, connection.passive):
+        if end.implementation is not None and (_unusual(end) or _contradicted(end)):
+            return _told(connection, view)
     return ()
 
 

@@ -14,7 +14,7 @@ from ibcmtool.model import IPV4_MAPPED, CmMessage, Connection, Event, Step, Tran
 from ibcmtool.neighbours import Holder, named, shown
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import unanswered
-from ibcmtool.rules.occasions import first, silent
+from ibcmtool.rules.occasions import entangled, first, silent
 from ibcmtool.rules.view import View
 from ibcmtool.words import address, comm_id, count, duration, end_name, frames
 
@@ -158,14 +158,6 @@ def _names(message: CmMessage) -> tuple[bytes | None, ...]:
     return gid, around.destination_mac if around is not None else None, embedded
 
 
-def _shows_twin(connection: Connection, step: Step) -> bool:
-    """Whether this REQ or REP is the first message that tells a connection from its twin."""
-    twin = connection.twin_of
-    if twin is None:
-        return False
-    return step.message.type == "REQ" or connection.steps[0].message is twin.steps[0].message
-
-
 @rule(
     "X11",
     "same-exchange-other-ids",
@@ -173,7 +165,7 @@ def _shows_twin(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REQ", "REP"),
     history=first,
-    when=_shows_twin,
+    when=entangled,
     clause="Linux mlx4 SR-IOV (drivers/infiniband/hw/mlx4/cm.c): ids of virtual functions are replaced on the wire",
     explanation=(
         "The driver of an SR-IOV port (mlx4) stands between virtual functions and the wire, and gives their connections"
@@ -191,6 +183,8 @@ def same_exchange(event: Event, view: View) -> Iterable[Verdict]:
     connection, step, twin = event.connection, event.step, event.connection.twin_of
     if step is None or twin is None:
         return ()
+    if event.kind == "REP" and connection.steps[0].message is not twin.steps[0].message:
+        return ()  # the REQ was the first message that told them apart
     known = next((other for other in twin.steps if other.message.type == event.kind), None)
     if known is None:
         return ()

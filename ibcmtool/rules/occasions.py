@@ -60,17 +60,30 @@ def silent(history: str) -> bool:
 
 def entangled(connection: Connection, step: Step) -> bool:
     """Whether an earlier connection has a claim to the QPNs, the Communication ID or the very REQ of this one."""
-    if connection.request_conflicts or connection.reply_conflicts:
+    if connection.request_conflicts or connection.reply_conflicts or connection.comm_id_conflict is not None:
         return True
-    return connection.comm_id_conflict is not None or connection.ghost_of is not None
+    return connection.ghost_of is not None or connection.twin_of is not None
+
+
+def slow(connection: Connection, step: Step) -> bool:
+    """Whether this answer of the passive side comes after a REJ, or after half of the time that its REQ gives for it.
+
+    It is counted from the first REQ.
+    """
+    request = connection.request
+    if request is None:
+        return False
+    allowed = request.remote_cm_response_timeout
+    if allowed is not None and 2 * (step.message.time - connection.opened) > ANSWER_TIMES[allowed]:
+        return True
+    return connection.reject is not None
 
 
 def late(connection: Connection, step: Step) -> bool:
-    """Whether this answer of the passive side comes after a REJ, or later than the time that its REQ gives for it."""
-    request = connection.request
-    if connection.reject is not None or request is None:
-        return request is not None
-    allowed = request.remote_cm_response_timeout
+    """Whether a slow answer comes after a REJ, or after all of that time."""
+    if connection.reject is not None:
+        return True
+    allowed = connection.request.remote_cm_response_timeout
     return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from ibcmtool.envelope import envelope
-from ibcmtool.model import Address, Connection, Event, Step
+from ibcmtool.model import Address, CmMessage, Connection, Event, Step
 from ibcmtool.readers import layer_size
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
@@ -48,8 +48,7 @@ class Path(NamedTuple):
         return bool(self.local_lid or self.remote_lid) or not {self.local_gid, self.remote_gid} <= set(_ABSENT)
 
 
-def _other_partition(connection: Connection, step: Step) -> bool:
-    message = step.message
+def _other_partition(message: CmMessage) -> bool:
     used, asked = message.headers[_BTH_PARTITION_KEY], message.fields.partition_key
     return used != b"" and asked is not None and (int.from_bytes(used, "big") ^ asked) & ~MEMBERSHIP != 0
 
@@ -61,7 +60,7 @@ def _other_partition(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REQ", "SIDR_REQ"),
     history=first,
-    when=_other_partition,
+    settings=_other_partition,
     clause="IBA 12.7 (Partition Key), 10.9 (partitions); Linux sends its MADs in the path's partition",
     explanation=(
         "The P_Key in the packet's BTH and the one that the request asks for differ, and the packet's is not that of"
@@ -91,8 +90,13 @@ def partition_mismatch(event: Event, view: View) -> Iterable[Verdict]:
     )
 
 
-def _native(connection: Connection, step: Step) -> bool:
-    return connection.transport == "InfiniBand"
+def _other_way(connection: Connection, step: Step) -> bool:
+    """Whether the packet went by LIDs, or its addresses are not the GIDs of the primary path."""
+    message = step.message
+    fields, source = message.fields, message.source
+    if connection.transport == "InfiniBand" or source.lid is not None:
+        return True
+    return bool(source.gid != fields.primary_local_gid or message.destination.gid != fields.primary_remote_gid)
 
 
 @rule(
@@ -102,7 +106,7 @@ def _native(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REQ",),
     history=first,
-    when=_native,
+    when=_other_way,
     clause="IBA 12.7 (Subnet Local); Linux derives it from the hop limit",
     explanation=(
         "Subnet Local 1 says that both ports are in one subnet: then the hop limit is 0 or 1 and the GID prefixes are"
@@ -118,7 +122,7 @@ def _native(connection: Connection, step: Step) -> bool:
 )
 def subnet_local(event: Event, view: View) -> Iterable[Verdict]:
     step = event.step
-    if step is None or step.message.icrc_ok is False:
+    if step is None or step.message.icrc_ok is False or event.connection.transport != "InfiniBand":
         return ()
     message, found = step.message, []
     for which in ("primary", "alternate"):
@@ -142,8 +146,8 @@ def _contradictions(path: Path) -> Iterator[str]:
         yield f"is 0, but its remote LID is {path.remote_lid}"
 
 
-def _with_alternate(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
+def _with_alternate(message: CmMessage) -> bool:
+    fields = message.fields
     if fields.alternate_local_lid or fields.alternate_remote_lid:
         return True
     return bool(fields.alternate_local_gid != NO_GID or fields.alternate_remote_gid != NO_GID)
@@ -156,7 +160,7 @@ def _with_alternate(connection: Connection, step: Step) -> bool:
     severity="warning",
     on=("REQ",),
     history=first,
-    when=_with_alternate,
+    settings=_with_alternate,
     clause="IBA 12.7 (alternate path), 17.2.8 (automatic path migration); Linux cm_req_has_alt_path",
     explanation=(
         "An alternate path with the very addresses of the primary one protects against nothing (in a LAP it is refused"
@@ -201,15 +205,6 @@ def alternate_path(event: Event, view: View) -> Iterable[Verdict]:
             },
         ),
     )
-
-
-def _other_way(connection: Connection, step: Step) -> bool:
-    """Whether the packet's addresses are not simply the GIDs of the primary path."""
-    message = step.message
-    fields, source = message.fields, message.source
-    if source.lid is not None:
-        return True
-    return bool(source.gid != fields.primary_local_gid or message.destination.gid != fields.primary_remote_gid)
 
 
 @rule(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ibcmtool import services
 from ibcmtool.connections.messages import is_xrc
-from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.model import PEER, CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
@@ -46,7 +46,11 @@ def judged(step: Step | None) -> Step | None:
 
 def _special_qpn(connection: Connection, step: Step) -> bool:
     message = step.message
-    return getattr(message.fields, _QPN_FIELDS[message.type]) in SPECIAL_QPNS
+    if message.type in ("REQ", "REP"):
+        return message.fields.local_qpn in SPECIAL_QPNS
+    if connection.request is not None and connection.reply is not None:
+        return False  # what it should name is known
+    return message.fields.remote_qpn in SPECIAL_QPNS
 
 
 @rule(
@@ -100,10 +104,8 @@ def bad_qpn(event: Event, view: View) -> Iterable[Verdict]:
 
 def _too_deep(connection: Connection, step: Step) -> bool:
     request, wanted = connection.request, step.message.fields.initiator_depth
-    if request is None or wanted is None or request.responder_resources is None:
-        return False
-    deeper: bool = wanted > request.responder_resources
-    return deeper
+    offered: int | None = None if request is None else request.responder_resources
+    return offered is not None and wanted is not None and wanted > offered
 
 
 @rule(
@@ -141,8 +143,8 @@ def read_depth(event: Event, view: View) -> Iterable[Verdict]:
     )
 
 
-def _other_service(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
+def _other_service(message: CmMessage) -> bool:
+    fields = message.fields
     service = fields.transport_service_type
     return service == RD or (service == EXTENDED and fields.extended_transport_type not in (None, XRC))
 
@@ -154,7 +156,7 @@ def _other_service(connection: Connection, step: Step) -> bool:
     severity="warning",
     on=("REQ",),
     history=first,
-    when=_other_service,
+    settings=_other_service,
     clause="IBA 12.7 (Transport Service Type); Linux cm_req_get_qp_type",
     explanation=(
         "CMs in use connect RC and UC (types 0 and 1) and XRC (type 3 with Extended Transport Type 1). Reliable"
@@ -182,14 +184,8 @@ def transport_type(event: Event, view: View) -> Iterable[Verdict]:
     )
 
 
-def _undefined_code(connection: Connection, step: Step) -> bool:
-    message = step.message
-    fields = message.fields
-    if message.type == "REP":
-        return fields.failover_accepted not in _FAILOVERS
-    if fields.alternate_packet_rate not in _RATES:
-        return True
-    return message.type == "REQ" and (fields.path_mtu not in _PATH_MTUS or fields.primary_packet_rate not in _RATES)
+def _undefined_code(message: CmMessage) -> bool:
+    return any(getattr(message.fields, name) not in defined for name, defined in _CODES[message.type])
 
 
 @rule(
@@ -199,7 +195,7 @@ def _undefined_code(connection: Connection, step: Step) -> bool:
     severity="warning",
     on=("REQ", "REP", "LAP"),
     history=first,
-    when=_undefined_code,
+    settings=_undefined_code,
     clause="IBA 12.7 (Path Packet Payload MTU 1-5, Packet Rate, Failover Accepted 0-2)",
     explanation=(
         "Path MTU is 1 to 5 (256 to 4096 bytes), a packet rate 0 or one of the static rates 2 to 24, Failover Accepted"
@@ -231,8 +227,8 @@ def undefined_code(event: Event, view: View) -> Iterable[Verdict]:
     )
 
 
-def _srq_limits(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
+def _srq_limits(message: CmMessage) -> bool:
+    fields = message.fields
     return bool(fields.srq) and (fields.end_to_end_flow_control == 1 or fields.rnr_retry_count == 0)
 
 
@@ -243,7 +239,7 @@ def _srq_limits(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REQ", "REP"),
     history=first,
-    when=_srq_limits,
+    settings=_srq_limits,
     clause="IBA 9.7.7.2 (end-to-end credits), 9.7.5.2.8 (RNR NAK)",
     explanation=(
         "The receives of a shared receive queue belong to no single QP, so end-to-end credits cannot be counted for it:"

@@ -13,7 +13,7 @@ from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, gave_up, one_capture
-from ibcmtool.rules.occasions import ANSWER_TIMES, TIMEOUT, first, late
+from ibcmtool.rules.occasions import ANSWER_TIMES, TIMEOUT, first, late, slow
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration
 
@@ -102,7 +102,7 @@ def _slow_active(connection: Connection, step: Step) -> bool:
     severity="warning",
     on=("REP", "REJ", "MRA"),
     history=first,
-    when=late,
+    when=slow,
     clause="IBA 12.7 (Remote CM Response Timeout); a slower side owes an MRA (12.6.6)",
     explanation=(
         "The Remote CM Response Timeout of the REQ is what the active side expects of the passive one; two packet lives"
@@ -120,7 +120,7 @@ def _slow_active(connection: Connection, step: Step) -> bool:
 )
 def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if step is None or step.sender != "passive":
+    if step is None or step.sender != "passive" or not late(connection, step):
         return
     wait = response_wait(connection.request, "active")
     if wait.assumed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibcmtool import services
-from ibcmtool.model import Connection, Event, Step
+from ibcmtool.model import CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
@@ -22,15 +22,22 @@ IPV4_PADDING = bytes(12)
 NO_OPTIONS = bytes(4)
 
 
+def _options_alone(message: CmMessage) -> bool:
+    """Whether a REQ has options without a vendor; a REP may be wrong for its REQ whatever it has."""
+    return message.type == "REP" or (message.fields.ece_vendor_id == 0 and message.mad[20:24] != NO_OPTIONS)
+
+
 def _one_sided_options(connection: Connection, step: Step) -> bool:
     message, request = step.message, connection.request
-    fields, options = message.fields, message.mad[20:24]
     if message.type == "REQ":
-        return fields.ece_vendor_id == 0 and options != NO_OPTIONS
-    if request is None or request.ece_vendor_id is None or fields.ece_vendor_id_low is None:
+        return True
+    fields = message.fields
+    offered, low = None if request is None else request.ece_vendor_id, fields.ece_vendor_id_low
+    if offered is None or low is None:
         return False
-    vendor = fields.ece_vendor_id_high or fields.ece_vendor_id_middle or fields.ece_vendor_id_low
-    return bool(vendor) != bool(request.ece_vendor_id) or (not vendor and options != NO_OPTIONS)
+    if low or fields.ece_vendor_id_middle or fields.ece_vendor_id_high:
+        return not offered
+    return offered != 0 or message.mad[20:24] != NO_OPTIONS
 
 
 @rule(
@@ -40,6 +47,7 @@ def _one_sided_options(connection: Connection, step: Step) -> bool:
     severity="warning",
     on=("REQ", "REP"),
     history=first,
+    settings=_options_alone,
     when=_one_sided_options,
     clause="IBA, Enhanced Connection Establishment; Linux cm.c since 5.8",
     explanation=(
@@ -77,10 +85,10 @@ def ece_one_sided(event: Event, view: View) -> Iterable[Verdict]:
 
 def _odd_ip_header(connection: Connection, step: Step) -> bool:
     request, number, message = connection.request, connection.service_id, step.message
-    if request is None or number is None or number >> 24 != IP_CM or number >> 16 & 0xFF == AF_IB:
+    if connection.passive.name or request is None or number is None:  # only a valid header gives names to both ends
         return False
     data = request.private_data
-    if data is None or len(data) < IP_CM_HEADER:
+    if number >> 24 != IP_CM or number >> 16 & 0xFF == AF_IB or data is None or len(data) < IP_CM_HEADER:
         return False
     if message.type in ("REQ", "SIDR_REQ"):
         return bool(data[1] >> 4 == 4 and data[0] == 0 and (data[4:16] != IPV4_PADDING or data[20:32] != IPV4_PADDING))
@@ -131,8 +139,8 @@ def ip_cm_header(event: Event, view: View) -> Iterable[Verdict]:
     return (Verdict(sentence, (request, step), evidence, "possible"),)
 
 
-def _private_service(connection: Connection, step: Step) -> bool:
-    number = step.message.fields.service_id
+def _private_service(message: CmMessage) -> bool:
+    number = message.fields.service_id
     return number is not None and number >> 56 > 2 and services.name(number).startswith("0x")
 
 
@@ -143,7 +151,7 @@ def _private_service(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REQ", "SIDR_REQ"),
     history=first,
-    when=_private_service,
+    settings=_private_service,
     clause="IBA annexes A3 (the first byte of a service id says who assigned it) and A11",
     explanation=(
         "The first byte of a service id is 0 (IBTA), 1 (IETF) or 2 (locally administered); Linux adds 0x10 for IPoIB"

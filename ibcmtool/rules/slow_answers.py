@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import Connection, Event, Step
+from ibcmtool.model import Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER
-from ibcmtool.rules.occasions import ANSWER_TIMES
+from ibcmtool.rules.occasions import slow
 from ibcmtool.rules.once import MOST_TOLD, news
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, times
@@ -46,13 +46,6 @@ def _request_alone(history: str) -> bool:
     return history == "Qp"
 
 
-def _slow(connection: Connection, step: Step) -> bool:
-    """Whether this comes later, after the first REQ, than half of what the REQ allows."""
-    request = connection.request
-    allowed = None if request is None else request.remote_cm_response_timeout
-    return allowed is not None and 2 * (step.message.time - connection.opened) > ANSWER_TIMES[allowed]
-
-
 @rule(
     "R11",
     "near-timeout-setup",
@@ -60,7 +53,7 @@ def _slow(connection: Connection, step: Step) -> bool:
     severity="info",
     on=("REP",),
     history=_request_alone,
-    when=_slow,
+    when=slow,
     clause="IBA 12.7 (Remote CM Response Timeout)",
     explanation=(
         "At three connections this port sent its REP after more than half of the time that the REQ allows (with two"
@@ -104,7 +97,7 @@ def _no_mra(history: str) -> bool:
     severity="info",
     on=("REP",),
     history=_no_mra,
-    when=_slow,
+    when=slow,
     clause="IBA 12.6.6 (MRA); Linux rdma_cm sends one only for a repeated REQ",
     explanation=(
         "At three connections the REQ had to be sent again before this port's REP came, no MRA was captured, and the"

@@ -50,7 +50,11 @@ def stale_refused(event: Event, view: View) -> Iterator[Verdict]:
     if reject is None or old is None or conflict is None:
         return
     kind = "REQ" if reject.sender == "passive" else "REP"
-    refused = [step for step in of_type(connection, kind) if step.message.time <= reject.message.time][-1]
+    sent = of_type(connection, kind)
+    if not sent:
+        return
+    # The capture may have the REJ before what it refuses, by a little.
+    refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence = numbers(conflict, refused.message.time)
     if old.stale_by is connection:
         yield _first_refusal(event, conflict, kind, (refused, reject), evidence)
@@ -162,10 +166,6 @@ def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
-def _refused_or_closing(connection: Connection, step: Step) -> bool:
-    return step.message.type == "DREQ" or refused_as_stale(connection, step)
-
-
 class _Refusals(NamedTuple):
     """What S09 knows of one QPN that is refused as stale."""
 
@@ -256,7 +256,6 @@ def _over_and_over(connection: Connection, known: _Refusals) -> Verdict:
     severity="info",
     on=("REJ", "DREQ"),
     history=first,
-    when=_refused_or_closing,
     clause="IBA 12.9.8.3.1 (only the connection that the stale QPN belongs to gets a DREQ)",
     explanation="After a stale refusal the CM must release the one connection that holds the QPN. Within a second a "
     "port that had refused, or its peer, sent a DREQ on another connection of the same service as well. No stale REQ "
@@ -266,13 +265,17 @@ def _over_and_over(connection: Connection, known: _Refusals) -> Verdict:
     advice="Look at the consumer that sent this DREQ: its CM had no reason to touch the connection.",
 )
 def closed_beside_stale(event: Event, view: View) -> Iterable[Verdict]:
-    connection, step, memory = event.connection, event.step, view.memory["S13"]
+    memory, closing = view.memory["S13"], event.kind == "DREQ"
+    if closing and not memory:
+        return ()
+    connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return ()
-    if event.kind == "REJ":
-        memory[step.message.source] = (step, connection)  # the newest of each port
+    if not closing:
+        if refused_as_stale(connection, step):
+            memory[step.message.source] = (step, connection)  # the newest of each port
         return ()
-    if not memory or connection.stale_by is not None or connection.established is None:
+    if connection.stale_by is not None or connection.established is None:
         return ()
     found = [memory[port] for port in (step.message.source, step.message.destination) if port in memory]
     return [

@@ -13,7 +13,7 @@ from ibcmtool.connections.book import CLOSED_STATES
 from ibcmtool.connections.messages import is_xrc
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import entangled, first
+from ibcmtool.rules.occasions import first
 from ibcmtool.rules.timewait import ended_in_sight
 from ibcmtool.rules.view import View
 from ibcmtool.words import duration, end_name, guid, psn, qpn
@@ -24,7 +24,9 @@ MOST_QPNS = 256  # remembered of such a CA
 
 def _doubtful_start(connection: Connection, step: Step) -> bool:
     """Whether the QPN has a past, or a REQ starts at 0, the number of those who draw none."""
-    return entangled(connection, step) or (step.message.type == "REQ" and step.message.fields.starting_psn == 0)
+    if connection.request_conflicts or connection.reply_conflicts:
+        return True
+    return step.message.type == "REQ" and step.message.fields.starting_psn == 0
 
 
 @rule(

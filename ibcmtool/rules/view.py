@@ -57,12 +57,13 @@ class View:
         if known is None or known.transport != message.transport:
             self._introduce(message)
         words[file] = message
-        ends = source, message.destination
         shared = self.shared.get(file)
         if shared is None:
-            self.shared[file] = ends
-        elif shared and not (shared[0] in ends and (len(shared) == 1 or shared[1] in ends)):
-            self.shared[file] = tuple(address for address in shared if address in ends)
+            self.shared[file] = source, message.destination
+        elif shared:
+            ends = source, message.destination
+            if not (shared[0] in ends and (len(shared) == 1 or shared[1] in ends)):
+                self.shared[file] = tuple(address for address in shared if address in ends)
 
     def _introduce(self, message: CmMessage) -> None:
         """The first word of a sender in an input and a version of RoCE."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.connections.tracker import Tracker
+from ibcmtool.rules import Judge
+
 QPN = 0x11
 NVME = 0x0000000001061144
 
@@ -41,6 +44,18 @@ def test_s02_refused_and_released_as_it_must_be():
     assert finding.evidence["dreq_after_ns"] == 200_000
     assert finding.evidence["last_message_ns"] == 60_000_000_000 - 20_000_000
     assert [c.outcome for c in result.connections] == ["stale", "rejected"]
+
+
+def test_s02_where_the_times_have_the_refusal_before_its_req():
+    """A capture with a little disorder, in the order of its frames."""
+    old, new = crashed()
+    new.passive(59.999, "REJ", reason=10)
+    old.passive(60.0102, "DREQ")
+    judge, codes = Judge(), []
+    tracker = Tracker(lambda event: codes.extend(finding.code for finding in judge.judge(event)))
+    for message in old.capture:
+        tracker.feed(message)
+    assert codes == ["S02"]
 
 
 def test_s02_silent_for_another_reason():
