@@ -6,12 +6,14 @@ for more, so that a packet is handed on as soon as it is there, and many at once
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import stat
 import sys
 import time
 from collections.abc import Callable, Container
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
@@ -24,6 +26,7 @@ from ibcmtool.words import SECOND
 
 POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
 BATCH = 512  # packets
+PIPE_SIZE = 1 << 20  # bytes; what Linux allows anybody
 
 
 class PatientStream:
@@ -169,6 +172,10 @@ class StandardInput(_Captured):
 
     def open(self) -> None:
         self._input = FileStream("-")  # refuses a terminal, or a closed one
+        if sys.platform == "linux":
+            # A full pipe makes its writer wait, and tcpdump then loses packets: room for a burst of some thousand.
+            with suppress(OSError):  # no pipe, or more than this user may have
+                fcntl.fcntl(self._input.fileno(), fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
         batch = Batch(deliver)
