@@ -99,13 +99,14 @@ class Book:
 
     def answer(self, message: CmMessage) -> Match | None:
         """Where any message but REQ and SIDR_REQ belongs; None when its connection was never seen."""
-        if message.type == "REJ":
+        kind, fields = message.type, message.fields
+        if kind == "SIDR_REP":
+            return _newest(self._sidr_ids.get(fields.request_id, ()), "passive", message)
+        if kind == "REJ":
             return self._reject(message)
-        if message.type == "SIDR_REP":
-            return _newest(self._sidr_ids.get(message.fields.request_id, ()), "passive", message)
-        local, remote = message.fields.local_comm_id, message.fields.remote_comm_id
+        local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
-        if found is None and (message.type == "REP" or (message.type == "MRA" and message.fields.message_mraed == 0)):
+        if found is None and (kind == "REP" or (kind == "MRA" and fields.message_mraed == 0)):
             found = _newest(self._active_ids.get(remote, ()), "passive", message)
         if found is None:
             found = self._without_reply(local, remote, message)
@@ -149,14 +150,16 @@ class Book:
         """By both ids. A single one that has them is it, even between other addresses: one connection is reached on
         another path (APM, LMC, a second port) more easily than two hosts draw the same two ids.
         """
-        as_active = self._pairs.get((local, remote), ())
-        as_passive = self._pairs.get((remote, local), ())
-        if not as_passive and len(as_active) == 1:
-            return (as_active[0], "active")
-        if not as_active and len(as_passive) == 1:
+        as_active, as_passive = self._pairs.get((local, remote)), self._pairs.get((remote, local))
+        if as_passive is None:
+            if as_active is None:
+                return None
+            if len(as_active) == 1:
+                return (as_active[0], "active")
+        elif as_active is None and len(as_passive) == 1:
             return (as_passive[0], "passive")
-        candidates: list[Match] = [(connection, "active") for connection in as_active]
-        candidates += [(connection, "passive") for connection in as_passive]
+        candidates: list[Match] = [(connection, "active") for connection in as_active or ()]
+        candidates += [(connection, "passive") for connection in as_passive or ()]
         for match in reversed(candidates):
             if _fits(*match, message):
                 return match

@@ -31,7 +31,6 @@ from ibcmtool.model import (
     Event,
     Role,
     Sighting,
-    State,
     Step,
     TimewaitModel,
 )
@@ -211,15 +210,18 @@ class Tracker:
         step = Step(message, sender, disposition, first, active_after, passive_after)
         connection.steps.append(step)
         if active_after != active_before:
-            self._enter(connection, active, active_after, time)
+            active.state = active_after
+            if active_after == "TIMEWAIT":
+                self._begin_timewait(connection, active, time)
         if passive_after != passive_before:
-            self._enter(connection, passive, passive_after, time)
+            passive.state = passive_after
+            if passive_after == "TIMEWAIT":
+                self._begin_timewait(connection, passive, time)
         note(connection, step)
         return step
 
-    def _enter(self, connection: Connection, end: End, state: State, time: int) -> None:
-        end.state = state
-        if state == "TIMEWAIT" and end.timewait is None:
+    def _begin_timewait(self, connection: Connection, end: End, time: int) -> None:
+        if end.timewait is None:
             model = self._timewait_model
             if model == "auto":
                 model = self._implementations.timewait_model(end.ca_guid)
@@ -237,7 +239,7 @@ class Tracker:
                 continue
             old.stale_by = old.stale_by or connection
             old.outcome = "stale"
-            self._enter(old, old.end(conflict.owner), "IDLE", step.message.time)
+            old.end(conflict.owner).state = "IDLE"
             if conflict.peer_state == "ESTABLISHED" and old.end(holder).state == "ESTABLISHED":
                 deadline = step.message.time + DUTY_WAITS * response_wait(old.request, holder).nominal
                 self._duties.setdefault(old.id, []).append((deadline, connection))
@@ -288,8 +290,11 @@ class Tracker:
         if lapse.kind == "DREQ_LAPSED":
             self._lapsed.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
-            after: State = "TIMEWAIT" if lapse.kind == "DREQ_EXHAUSTED" else "IDLE"
-            self._enter(connection, connection.end(lapse.role), after, lapse.time)
+            end = connection.end(lapse.role)
+            end.state = "IDLE"
+            if lapse.kind == "DREQ_EXHAUSTED":
+                end.state = "TIMEWAIT"
+                self._begin_timewait(connection, end, lapse.time)
         in_sight = self._covered is None or self._covered(connection, connection.steps[-1].message.time, lapse.time)
         note_lapse(connection, lapse, in_sight)
         self._watch.update(connection)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from dissectors.recognition import MAD_SIZE
@@ -81,7 +82,7 @@ class Progress:
         """These messages came, one at least."""
         self.info.cm_messages += len(messages)
         self.info.cut_messages += sum(len(message.mad) < MAD_SIZE for message in messages)
-        self.goes_on(messages[0].time, max(message.time for message in messages))
+        self.goes_on(messages[0].time, max(map(attrgetter("time"), messages)))
 
     def goes_on(self, first: int, newest: int) -> None:
         """Packets of these times came."""
