@@ -26,11 +26,10 @@ class Quiet:
         self._clock = clock
 
     shows_hints = False
-    _heard: Heard | None = None
+    hears = False
 
     def hear(self, heard: Heard) -> None:
-        """The next event with a step is of this message."""
-        self._heard = heard
+        pass
 
     def event(self, event: Event) -> None:
         pass
@@ -49,7 +48,18 @@ class Quiet:
         text.render(analysis, self._page.console, all_connections=False, clock=self._clock, attempts=attempts)
 
 
-class Scrolling(Quiet):
+class _Telling(Quiet):
+    """What the two have in common that tell of messages."""
+
+    hears = True
+    _heard: Heard | None = None
+
+    def hear(self, heard: Heard) -> None:
+        """The next event with a step is of this message."""
+        self._heard = heard
+
+
+class Scrolling(_Telling):
     """One line an event, written at once."""
 
     def __init__(self, page: Page, clock: Clock, *, several_sources: bool) -> None:
@@ -81,7 +91,7 @@ class Scrolling(Quiet):
             self._out.write("".join([text for text, _ in pieces]).rstrip() + "\n")
 
 
-class Screen(Quiet):
+class Screen(_Telling):
     """The live view; when it ends, the summary stands where the shell's prompt will be."""
 
     shows_hints = True
@@ -114,6 +124,7 @@ class Json:
     """JSON lines, written at once."""
 
     shows_hints = False
+    hears = True
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines

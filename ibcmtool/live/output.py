@@ -19,6 +19,7 @@ class Front(Protocol):
     """What a person or a program sees while it happens (fronts.py)."""
 
     shows_hints: bool  # what a source says of itself needs no other place
+    hears: bool  # whether `hear` is to be called
 
     def hear(self, heard: Heard) -> None: ...
 
@@ -54,6 +55,7 @@ class Output(Listener):
         self._all_fit = not chosen
         self._min_severity = min_severity
         self._recording = recording
+        self.hears = front.hears or recording is not None
         self._command = command
         self._command_bar = command_bar
         self._digest = Digest(policy)

@@ -52,6 +52,8 @@ class Heard(NamedTuple):
 class Listener:
     """Whom a session tells what happens, in this order: what it heard, its events, the findings that each brought."""
 
+    hears = True  # whether it wants to know what was heard, not only what came of it
+
     def hear(self, heard: Heard) -> None:
         """A message or data packet was captured."""
 
@@ -134,9 +136,9 @@ class Session:
         progress = self.sources[index]
         redact, decode, made_up = self._redact, self._decode, progress.source.made_up
         progress.info.frames += len(arrivals)
-        waiting: list[Heard] = []
-        messages: list[CmMessage] = []  # in them
-        number = self._kept
+        messages: list[CmMessage] = []
+        heard: list[Heard] = []  # the same ones, if somebody wants them
+        number, hears = self._kept, self.listener.hears
         for arrival in arrivals:
             if redact is not None:
                 arrival = Arrival(redact(arrival.frame), arrival.direction)
@@ -146,15 +148,16 @@ class Session:
                     message = message._replace(psn=None, icrc_ok=None, headers=b"")
                 number += 1
                 messages.append(message)
-                waiting.append(new(Heard, (number, arrival, message)))
-                if len(waiting) == CHUNK:
-                    self._feed(progress, waiting, messages)
+                if hears:
+                    heard.append(new(Heard, (number, arrival, message)))
+                if len(messages) == CHUNK:
+                    self._feed(progress, messages, heard)
             else:
                 # Whether it is worth a look may have been decided by the message before it.
-                self._feed(progress, waiting, messages)
+                self._feed(progress, messages, heard)
                 self._other(progress, index, arrival)
                 number = self._kept
-        self._feed(progress, waiting, messages)
+        self._feed(progress, messages, heard)
 
     def pass_time(self) -> None:
         """Let the time go on without packets: what is overdue comes to light."""
@@ -180,20 +183,24 @@ class Session:
         for info in infos:
             self.listener.input(info)
 
-    def _feed(self, progress: Progress, waiting: list[Heard], messages: list[CmMessage]) -> None:
+    def _feed(self, progress: Progress, messages: list[CmMessage], heard: list[Heard]) -> None:
         """Messages that are decoded; then none waits any more."""
-        if not waiting:
+        if not messages:
             return
+        self._kept += len(messages)
         progress.takes(messages)
         note, hear, feed = self._census.note, self.listener.hear, self.tracker.feed
         for message in messages:
             note(message)
-        self._kept += len(waiting)
-        for heard, message in zip(waiting, messages, strict=True):
-            hear(heard)
-            feed(message)
-        waiting.clear()
+        if heard:
+            for one, message in zip(heard, messages, strict=True):
+                hear(one)
+                feed(message)
+        else:
+            for message in messages:
+                feed(message)
         messages.clear()
+        heard.clear()
 
     def _other(self, progress: Progress, index: int, arrival: Arrival) -> None:
         """A packet that holds no CM message."""
