@@ -128,7 +128,7 @@ class Decoder:
 
         place: file and number that it shall have instead of the frame's.
         """
-        file, number, time, link_type, data, wire_length = frame
+        file, number, time, link_type, data, wire_length, _, _ = frame
         if place is not None:
             file, number = place
         try:

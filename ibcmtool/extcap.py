@@ -94,7 +94,7 @@ def _capture(name: str, policy: str, fifo: str) -> None:
         while not asked:
             batch = reading.next(WAIT)
             if batch is not None:
-                session.take(batch.source, batch.arrivals)
+                session.take(batch.source, batch.frames)
             if time.monotonic() - ticked > WAIT:
                 ticked = time.monotonic()
                 session.pass_time()

@@ -57,6 +57,8 @@ class Frame(NamedTuple):
     link_type: int  # LINKTYPE_ number of the pcap registry
     data: bytes  # what was captured, from the link layer on
     wire_length: int  # length on the wire; longer than data when the snap length cut the frame
+    direction: Literal["in", "out"] | None = None  # seen from this host; None where the source does not tell
+    process: str = ""  # "rping-399": who sent it, where a live source can tell
 
 
 IPV4_MAPPED = bytes(10) + b"\xff\xff"  # in front of an IPv4 address it makes the GID that RoCE v2 knows it by

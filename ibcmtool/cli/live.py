@@ -175,7 +175,7 @@ def live(
             # However it ends, what was found so far is told.
             reading.stop()
             for batch in reading.rest():
-                session.take(batch.source, batch.arrivals)
+                session.take(batch.source, batch.frames)
             notify("STOPPING=1")
             output.close(session)
     if runner is not None:
@@ -268,8 +268,8 @@ def _watch(
             return None
         batch = reading.next(WAIT)
         if batch is not None:
-            session.take(batch.source, batch.arrivals)
-            if len(batch.arrivals) < STORM:
+            session.take(batch.source, batch.frames)
+            if len(batch.frames) < STORM:
                 output.refresh(session.now())
             if batch.ended:
                 session.sources[batch.source].ended = True

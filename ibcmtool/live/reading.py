@@ -11,7 +11,8 @@ from collections.abc import Container, Iterator, Sequence
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from ibcmtool.sources.live import Arrival, LiveSource
+from ibcmtool.model import Frame
+from ibcmtool.sources.live import LiveSource
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,7 +28,7 @@ class Batch(NamedTuple):
     """What one source delivered; `error` ends it, and so does `ended`."""
 
     source: int  # its index
-    arrivals: Sequence[Arrival] = ()
+    frames: Sequence[Frame] = ()
     error: BaseException | None = None
     ended: bool = False
 
@@ -85,7 +86,7 @@ class Reading:
     def _run(self, index: int, source: LiveSource) -> None:
         error: BaseException | None = None
         try:
-            source.run(lambda arrivals: self._put(Batch(index, arrivals)), self._stop, self._watched)
+            source.run(lambda frames: self._put(Batch(index, frames)), self._stop, self._watched)
         except BaseException as raised:
             error = raised  # it belongs to the main thread
         self._put(Batch(index, error=error, ended=True))

@@ -57,7 +57,7 @@ class Recording(Listener):
         """The next packet."""
         self._write()
         self._held = heard
-        process = heard.arrival.process
+        process = heard.frame.process
         if process:
             self._comments.append(f"sent by {process}")
 
@@ -80,14 +80,14 @@ class Recording(Listener):
         heard = self._held
         if heard is None:
             return
-        frame = heard.arrival.frame
+        frame = heard.frame
         if self._writer is None or self._full(frame.time):
             self._end(frame.time)
             self._begin(frame.time)
         assert self._writer is not None
         source = self._sources[heard.item.file].source
         about = "CM MADs of this host; the headers around them are made up" if source.made_up else ""
-        self._size += self._writer.write(frame, source.name, self._comments, heard.arrival.direction, about)
+        self._size += self._writer.write(frame, source.name, self._comments, frame.direction, about)
         self._held, self._comments = None, []
 
     def close(self, time: int) -> None:

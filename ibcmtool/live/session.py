@@ -33,7 +33,7 @@ from ibcmtool.rules import Judge
 from ibcmtool.rules.completeness import Census
 from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
-from ibcmtool.sources.live import Arrival, LiveSource
+from ibcmtool.sources.live import LiveSource
 from ibcmtool.words import SECOND
 
 CHUNK = 256  # messages decoded at once
@@ -45,7 +45,7 @@ class Heard(NamedTuple):
     """One message or data packet as the session took it, with what the source alone knows."""
 
     number: int  # of what was kept, from 1: the frame number that findings name
-    arrival: Arrival
+    frame: Frame  # as its source delivered it
     item: CmMessage | DataPacket
 
 
@@ -127,7 +127,7 @@ class Session:
             self._redact = Redactor()
         self._kept = 0
 
-    def take(self, index: int, arrivals: Sequence[Arrival]) -> None:
+    def take(self, index: int, frames: Sequence[Frame]) -> None:
         """A batch of one source.
 
         Of the messages that come without another packet between them some hundred are decoded at once, then fed: code
@@ -135,27 +135,27 @@ class Session:
         """
         progress = self.sources[index]
         redact, decode, made_up = self._redact, self._decode, progress.source.made_up
-        progress.info.frames += len(arrivals)
+        progress.info.frames += len(frames)
         messages: list[CmMessage] = []
         heard: list[Heard] = []  # the same ones, if somebody wants them
         number, hears = self._kept, self.listener.hears
-        for arrival in arrivals:
+        for frame in frames:
             if redact is not None:
-                arrival = Arrival(redact(arrival.frame), arrival.direction)
-            message = decode(arrival.frame, (), (index, number + 1))
+                frame = redact(frame)
+            message = decode(frame, (), (index, number + 1))
             if isinstance(message, CmMessage):
                 if made_up:  # what a source makes up around a MAD proves nothing
                     message = message._replace(psn=None, icrc_ok=None, headers=b"")
                 number += 1
                 messages.append(message)
                 if hears:
-                    heard.append(new(Heard, (number, arrival, message)))
+                    heard.append(new(Heard, (number, frame, message)))
                 if len(messages) == CHUNK:
                     self._feed(progress, messages, heard)
             else:
                 # Whether it is worth a look may have been decided by the message before it.
                 self._feed(progress, messages, heard)
-                self._other(progress, index, arrival)
+                self._other(progress, index, frame)
                 number = self._kept
         self._feed(progress, messages, heard)
 
@@ -202,16 +202,16 @@ class Session:
         messages.clear()
         heard.clear()
 
-    def _other(self, progress: Progress, index: int, arrival: Arrival) -> None:
+    def _other(self, progress: Progress, index: int, frame: Frame) -> None:
         """A packet that holds no CM message."""
-        frame = Frame(index, self._kept + 1, *arrival.frame[2:])
-        item = self._decode(frame, self.tracker.watched) or neighbour(frame)
+        numbered = Frame(index, self._kept + 1, *frame[2:])
+        item = self._decode(numbered, self.tracker.watched) or neighbour(numbered)
         if isinstance(item, Neighbour):
             self._judge.learn(item)
         elif isinstance(item, DataPacket):
             self._kept += 1
             progress.goes_on(item.time, item.time)
-            self.listener.hear(Heard(self._kept, arrival, item))
+            self.listener.hear(Heard(self._kept, frame, item))
             self.tracker.feed_data(item)
 
     def _tell(self, event: Event) -> None:

@@ -47,10 +47,10 @@ class Redactor:
             finder = FINDERS.get(frame.link_type)
             found = finder(frame.data) if finder is not None else None
             if found is None:
-                return frame._replace(data=self._announcement(frame))
-            return frame._replace(data=self._packet(frame, *found))
+                return frame._replace(data=self._announcement(frame), process="")
+            return frame._replace(data=self._packet(frame, *found), process="")
         except (IndexError, struct.error):
-            return frame._replace(data=b"")
+            return frame._replace(data=b"", process="")
 
     def _packet(self, frame: Frame, kind: Kind, network: int, bth: int, icrc: int) -> bytes:
         before, data, checked = frame.data, bytearray(frame.data), KINDS[kind][1]

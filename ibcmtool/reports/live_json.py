@@ -32,7 +32,7 @@ class JsonLines:
         if step is None or event.kind != step.message.type:
             return
         message, heard = step.message, self._heard
-        arrival = heard.arrival if heard is not None and heard.number == message.frame else None
+        frame = heard.frame if heard is not None and heard.number == message.frame else None
         first = step.retransmission_of
         told: dict[str, Any] = {
             "time": words.seconds(message.time),
@@ -41,8 +41,8 @@ class JsonLines:
             "sender": step.sender,
             "source": message.file,
             "frame": message.frame,
-            "direction": arrival.direction if arrival is not None else None,
-            "process": (arrival.process or None) if arrival is not None else None,
+            "direction": frame.direction if frame is not None else None,
+            "process": (frame.process or None) if frame is not None else None,
             "retransmission_of": first.message.frame if first is not None else None,
             "active_state": step.active_state,
             "passive_state": step.passive_state,

@@ -108,5 +108,5 @@ def _origin(message: CmMessage, heard: Heard | None) -> str:
     """Direction and program, where the source knows them."""
     if heard is None or heard.number != message.frame:
         return ""
-    inside = ", ".join(filter(None, (heard.arrival.direction, heard.arrival.process)))
+    inside = ", ".join(filter(None, (heard.frame.direction, heard.frame.process)))
     return f"[{inside}]" if inside else ""

@@ -162,7 +162,7 @@ def _walk(window: Window, file: int, info: InputInfo, attention: Attention) -> I
                 packet = view[position : min(end, position + on_wire)].tobytes()
                 position = end
                 info.frames = number
-                yield new(Frame, (file, number, _time(seconds, fraction), link_types.ERF, packet, on_wire))
+                yield new(Frame, (file, number, _time(seconds, fraction), link_types.ERF, packet, on_wire, None, ""))
                 until = attention.until if watched else 0
         finally:
             info.frames, info.cut_frames = number, cut

@@ -149,7 +149,7 @@ def _walk(
                 packet = view[position + RECORD_SIZE : end].tobytes()
                 position = end
                 info.frames = number
-                yield new(Frame, (file, number, time, link_type, packet, wire_length))
+                yield new(Frame, (file, number, time, link_type, packet, wire_length, None, ""))
                 until = attention.until if watched else 0
         finally:
             info.frames, info.cut_frames = number, cut

@@ -176,7 +176,7 @@ def _walk(window: Window, file: int, info: InputInfo, attention: Attention, bloc
                 packet = view[position + PACKET : position + PACKET + captured].tobytes()
                 position = end
                 info.frames = number
-                yield new(Frame, (file, number, time + shift, link_type, packet, wire_length))
+                yield new(Frame, (file, number, time + shift, link_type, packet, wire_length, None, ""))
                 until = attention.until if watched else 0
         except MalformedError as error:
             raise DamageError(f"damaged at {window.place(position)}: {error}") from None

@@ -15,7 +15,6 @@ from ibcmtool.live.session import Session
 from ibcmtool.model import Frame
 from ibcmtool.sources import Attention, open_capture
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Arrival
 
 
 def record(capture: Path, into: Path, rotation: Rotation | None = None, process: str = "") -> int:
@@ -24,9 +23,9 @@ def record(capture: Path, into: Path, rotation: Rotation | None = None, process:
     session = Session([source], "relaxed")
     recording = Recording(str(into), rotation or Rotation(), session.sources)
     with open_capture(str(capture), 0) as frames:
-        arrivals = [Arrival(frame, "in", process) for frame in frames.scan(Attention())]
+        kept = [frame._replace(direction="in", process=process) for frame in frames.scan(Attention())]
     session.listener = recording
-    session.take(0, arrivals)
+    session.take(0, kept)
     session.finish()
     recording.close(session.now() or 0)
     return session.sources[0].info.cm_messages
@@ -72,7 +71,7 @@ def test_infiniband_is_written_so_that_wireshark_reads_it(
     into = tmp_path / "ib.pcapng"
     recording = Recording(str(into), Rotation(), session.sources)
     session.listener = recording
-    session.take(0, [Arrival(frame) for frame in bare])
+    session.take(0, bare)
     recording.close(0)
     assert {frame.link_type for frame in frames(into)} == {197}
     command = [require_tool("tshark"), "-r", into, "-Y", "infiniband.mad.mgmtclass == 7"]

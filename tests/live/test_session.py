@@ -15,7 +15,6 @@ from ibcmtool.live import session as session_module
 from ibcmtool.live.session import Heard, Listener, Session
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Frame, InputInfo
 from ibcmtool.sources import Attention, open_capture
-from ibcmtool.sources.live import Arrival
 
 Kind = TypeVar("Kind")
 
@@ -24,9 +23,9 @@ def source(**given: Any) -> Any:
     return SimpleNamespace(**{"name": "test", "speed": 1.0, "made_up": False, "dropped": 0, "notes": [], **given})
 
 
-def arrivals(path: Path) -> list[Arrival]:
+def frames(path: Path) -> list[Frame]:
     with open_capture(str(path), 0) as capture:
-        return [Arrival(frame) for frame in capture.scan(Attention())]
+        return list(capture.scan(Attention()))
 
 
 class Records(Listener):
@@ -63,7 +62,7 @@ def test_the_same_findings_as_an_analysis(captures: Path) -> None:
     for name in ("nvme_host_crash_stale", "stale_req_dup_dreq_edge", "timewait_qpn_reuse"):
         path = captures / f"{name}.pcap"
         session, records = begin()
-        session.take(0, arrivals(path))
+        session.take(0, frames(path))
         session.finish()
         analysis = analyze([str(path)])
         assert sorted(one.message for one in records.of(Finding)) == sorted(one.message for one in analysis.findings)
@@ -76,7 +75,7 @@ def test_the_same_findings_as_an_analysis(captures: Path) -> None:
 
 def test_what_is_heard_comes_before_its_event(captures: Path) -> None:
     session, records = begin()
-    session.take(0, arrivals(captures / "rping.pcap"))
+    session.take(0, frames(captures / "rping.pcap"))
     assert [one.number for one in records.of(Heard)] == [1, 2, 3, 4, 5]
     for before, record in pairwise(records.told):
         if isinstance(record, Event) and record.step is not None:
@@ -89,7 +88,7 @@ def test_what_is_heard_comes_before_its_event(captures: Path) -> None:
 def test_a_finding_comes_when_the_time_has_come(captures: Path, clock: Callable[[float], None]) -> None:
     """A REQ that nobody answers: with no further packet, what is overdue is told as the clock goes on."""
     session, records = begin()
-    session.take(0, arrivals(captures / "server_blackhole_req_timeout.pcap"))
+    session.take(0, frames(captures / "server_blackhole_req_timeout.pcap"))
     assert not records.of(Finding) and not records.of(Connection)
     records.told.clear()
     clock(3)
@@ -113,18 +112,18 @@ def test_time_stands_still_before_the_first_packet(clock: Callable[[float], None
 
 def test_a_replay_lets_time_pass_faster(captures: Path, clock: Callable[[float], None]) -> None:
     session, _ = begin(source(speed=10.0))
-    first = arrivals(captures / "rping.pcap")[0]
+    first = frames(captures / "rping.pcap")[0]
     session.take(0, [first])
     clock(2)
     now = session.now()
     assert now is not None
-    assert now - first.frame.time == 20_000_000_000
+    assert now - first.time == 20_000_000_000
 
 
 def test_made_up_packets_prove_nothing(captures: Path) -> None:
     """The PSN and the ICRC around a bare MAD are ours."""
     session, records = begin(source(made_up=True))
-    session.take(0, arrivals(captures / "rping.pcap"))
+    session.take(0, frames(captures / "rping.pcap"))
     messages = [one.item for one in records.of(Heard) if isinstance(one.item, CmMessage)]
     assert len(messages) == 5
     assert {(message.psn, message.icrc_ok, message.headers) for message in messages} == {(None, None, b"")}
@@ -133,7 +132,7 @@ def test_made_up_packets_prove_nothing(captures: Path) -> None:
 def test_the_memory_has_an_end(captures: Path) -> None:
     """500 connections where 20 are allowed: the oldest are told as ended, none is lost, and it is counted."""
     session, records = begin(most=20)
-    session.take(0, arrivals(captures / "cmtime_500conn.pcap"))
+    session.take(0, frames(captures / "cmtime_500conn.pcap"))
     session.finish()
     ended = records.of(Connection)
     assert len(ended) >= 500
@@ -143,7 +142,7 @@ def test_the_memory_has_an_end(captures: Path) -> None:
 
 def test_the_end_tells_of_the_inputs() -> None:
     session, records = begin(source(name="a", dropped=3), source(name="b"))
-    session.take(1, [Arrival(Frame(0, 1, 5, 1, b"no CM message", 13))])
+    session.take(1, [Frame(0, 1, 5, 1, b"no CM message", 13)])
     session.finish()
     told = [(info.path, info.frames, info.cm_messages, info.dropped) for info in records.of(InputInfo)]
     assert told == [("a", 0, 0, 3), ("b", 1, 0, 0)]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibcmtool.model import Frame
 from ibcmtool.sources import SourceError
 
 SECOND = 1_000_000_000
@@ -17,7 +18,7 @@ MILLISECOND = (1 << 32) // 1000
 def test_fixed_bytes(read):
     header = bytes.fromhex("00000080 00f15365 15 04 0016 0000 0006")
     frames, info = read(header + b"abcdef")
-    assert frames == [(3, 1, 1_700_000_000_500_000_000, 197, header + b"abcdef", 22)]
+    assert frames == [Frame(3, 1, 1_700_000_000_500_000_000, 197, header + b"abcdef", 22)]
     assert (info.format, info.link_types, info.frames, info.cut_frames) == ("erf", [197], 1, 0)
     assert (info.first_time, info.last_time) == (frames[0].time, frames[0].time)
 
@@ -129,7 +130,7 @@ def test_round_trip(make, read, packets):
         record = make.erf_record(time, packet, extensions=[bytes(7)] * extensions, padding=padding)
         size = len(record) - padding
         nanoseconds = int(Fraction(time * SECOND, 1 << 32) + Fraction(1, 2))
-        expected.append((3, number, nanoseconds, 197, record[:size], size))
+        expected.append(Frame(3, number, nanoseconds, 197, record[:size], size))
         content += record
     frames, info = read(content)
     assert frames == expected

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibcmtool.model import Frame
 from ibcmtool.sources import SourceError, open_capture, streams
 
 SECOND = 1_000_000_000
@@ -34,7 +35,7 @@ def test_fixed_bytes(read):
         "6bf0c5c4 00000009 00000003 00000140 aabbcc"
     )
     frames, _ = read(content)
-    assert frames == [(3, 1, 0x6BF0C5C4 * SECOND + 9, 197, b"\xaa\xbb\xcc", 0x140)]
+    assert frames == [Frame(3, 1, 0x6BF0C5C4 * SECOND + 9, 197, b"\xaa\xbb\xcc", 0x140)]
 
 
 @pytest.mark.parametrize("fcs_bits", [0x24000000, 0x20000000, 0xF4000000])
@@ -129,7 +130,8 @@ def test_round_trip(make, read, records, variant, link_type):
     frames, info = read(make.pcap(records, order, nano=nano, link_type=link_type))
     unit = 1 if nano else 1000
     assert frames == [
-        (3, number, time // unit * unit, link_type, data, wire) for number, (time, data, wire) in enumerate(records, 1)
+        Frame(3, number, time // unit * unit, link_type, data, wire)
+        for number, (time, data, wire) in enumerate(records, 1)
     ]
     assert info.cut_frames == sum(wire > len(data) for _, data, wire in records)
     assert not info.truncated

@@ -7,15 +7,12 @@ to do instead), runs in a thread of its own, delivers what arrives in batches, a
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from threading import Event
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Protocol
 
+from ibcmtool.model import Frame
 from ibcmtool.sources.errors import SourceError
-
-if TYPE_CHECKING:
-    from ibcmtool.model import Frame
 
 # What stands before the colon, and the module that has the class; each takes what stands behind the colon.
 SOURCES = {
@@ -29,16 +26,8 @@ SOURCES = {
 USAGE = "kernel, umad[:DEV[:PORT]], iface:NAME, - (a capture on standard input), follow:FILE or replay:FILE[@SPEED]"
 
 
-@dataclass(slots=True)  # a named tuple takes half as long again to make
-class Arrival:
-    """One packet as it arrived. Nobody changes it."""
-
-    frame: Frame  # its number does not count: whoever takes it numbers what it keeps
-    direction: Literal["in", "out"] | None = None  # seen from this host; None where the source does not tell
-    process: str = ""  # "rping-399": who sent it, where the source can tell
-
-
-Deliver = Callable[[Sequence[Arrival]], None]
+Deliver = Callable[[Sequence[Frame]], None]
+"""Takes packets as they arrive. Their numbers do not count: whoever takes them numbers what it keeps."""
 
 
 class LiveSource(Protocol):

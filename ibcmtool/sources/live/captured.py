@@ -20,7 +20,7 @@ from threading import Event
 from ibcmtool.model import Frame
 from ibcmtool.sources import Attention, Capture, open_stream
 from ibcmtool.sources.errors import SourceError, shown
-from ibcmtool.sources.live import Arrival, Deliver
+from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.streams import ByteStream, FileStream
 from ibcmtool.words import SECOND
 
@@ -109,18 +109,18 @@ class Batch:
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        self._arrivals: list[Arrival] = []
+        self._frames: list[Frame] = []
 
     def add(self, frame: Frame) -> None:
-        arrivals = self._arrivals
-        arrivals.append(Arrival(frame))
-        if len(arrivals) >= BATCH:
+        frames = self._frames
+        frames.append(frame)
+        if len(frames) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
-        if self._arrivals:
-            arrivals, self._arrivals = self._arrivals, []
-            self._deliver(arrivals)
+        if self._frames:
+            frames, self._frames = self._frames, []
+            self._deliver(frames)
 
 
 class _Captured:

@@ -23,7 +23,7 @@ from ibcmtool.frames import ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2
 from ibcmtool.model import Frame
 from ibcmtool.sources import link_types
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Arrival, Deliver
+from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.live.bpf import bpf_filter
 from ibcmtool.sources.live.instead import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
@@ -107,20 +107,20 @@ class InterfaceSource:
             stopped = stop.is_set()  # what came before is still delivered
             if not stopped:
                 poll.poll(POLL * 1000)
-            arrivals: list[Arrival] = []
+            frames: list[Frame] = []
             try:
-                if not self._take(arrivals):
+                if not self._take(frames):
                     return
             except PcapError as error:
                 raise SourceError(self.name, f"capturing ended: {error}", "check ip link") from None
             finally:
-                if arrivals:
-                    deliver(arrivals)
+                if frames:
+                    deliver(frames)
             now = time.monotonic()
             if now - counted > COUNTED_EVERY:
                 counted = now
                 self._count()
-            if doubtful and any(map(_is_roce, arrivals)):
+            if doubtful and any(map(_is_roce, frames)):
                 doubtful = False
             elif doubtful and now - begun > SUSPICIOUS:
                 doubtful = False
@@ -133,16 +133,16 @@ class InterfaceSource:
             if handle is not None:
                 handle.close()
 
-    def _take(self, arrivals: list[Arrival]) -> bool:
+    def _take(self, frames: list[Frame]) -> bool:
         """Add what is there. False after `close`; raises PcapError when the interface has gone."""
         with self._in_use:
             if self._handle is None:
                 return False
             link_type, new = self._handle.link_type, tuple.__new__
             for packet_time, data, wire_length in self._handle.packets():
-                frame = new(Frame, (0, 0, packet_time, link_type, data, wire_length))
-                arrivals.append(Arrival(frame, self._direction(link_type, data)))
-                if len(arrivals) == BATCH:
+                direction = self._direction(link_type, data)
+                frames.append(new(Frame, (0, 0, packet_time, link_type, data, wire_length, direction, "")))
+                if len(frames) == BATCH:
                     break
         return True
 
@@ -214,9 +214,9 @@ class InterfaceSource:
         )
 
 
-def _is_roce(arrival: Arrival) -> bool:
+def _is_roce(frame: Frame) -> bool:
     """Whether it has a BTH; what tells of neighbours has none."""
-    return FINDERS[arrival.frame.link_type](arrival.frame.data) is not None
+    return FINDERS[frame.link_type](frame.data) is not None
 
 
 def _interfaces() -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ibcmtool.model import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import LiveSource, source_of
 from ibcmtool.sources.live.captured import GrowingFile, Replay, StandardInput
@@ -38,9 +39,9 @@ class Running:
         except BaseException as error:
             self.error = error
 
-    def _take(self, arrivals: object) -> None:
+    def _take(self, frames: Sequence[Frame]) -> None:
         self.batches += 1
-        self.frames += [arrival.frame.data for arrival in arrivals]  # type: ignore[attr-defined]
+        self.frames += [frame.data for frame in frames]
 
     def until(self, condition: Callable[[], bool]) -> None:
         limit = time.monotonic() + PATIENCE

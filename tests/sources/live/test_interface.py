@@ -298,7 +298,7 @@ def test_an_adapter_that_shows_no_packets(sysfs: Callable[..., Path], monkeypatc
         unseen = "mlx5_0 takes its RoCE packets off the wire unseen by the host; use ibcmtool counters (numbers only)"
         assert source.silence == unseen
         stop = SimpleNamespace(is_set=iter([False, True]).__next__)  # one round
-        source.run(lambda arrivals: None, stop, ())  # type: ignore[arg-type]
+        source.run(lambda frames: None, stop, ())  # type: ignore[arg-type]
         assert source.notes == [f"iface:lo: no CM message in 0 s; {unseen}"]
     finally:
         source.close()
@@ -311,4 +311,4 @@ def test_closed_while_it_runs() -> None:
     source.open()
     source.close()
     with pytest.raises(AssertionError):
-        source.run(lambda arrivals: None, Event(), ())
+        source.run(lambda frames: None, Event(), ())

@@ -13,9 +13,9 @@ import pytest
 from tracing import SAMPLE, TracingHost, messages_of, records_of
 
 from ibcmtool.decode import Decoder
-from ibcmtool.model import Address, CmMessage
+from ibcmtool.model import Address, CmMessage, Frame
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Arrival, source_of
+from ibcmtool.sources.live import source_of
 from ibcmtool.sources.live.kernel import KernelSource
 
 PATIENCE = 10.0
@@ -35,7 +35,7 @@ class Running:
         self.machine = machine
         self.source = KernelSource("kernel", "", machine.host)
         self.source.open()
-        self.arrivals: list[Arrival] = []
+        self.frames: list[Frame] = []
         self.error: BaseException | None = None
         self.stop = Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -43,14 +43,14 @@ class Running:
 
     def _run(self) -> None:
         try:
-            self.source.run(self.arrivals.extend, self.stop, ())
+            self.source.run(self.frames.extend, self.stop, ())
         except SourceError as error:
             self.error = error
 
     def until(self, condition: Callable[[], bool]) -> None:
         limit = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < limit, f"{len(self.arrivals)} arrivals, {self.error}"
+            assert time.monotonic() < limit, f"{len(self.frames)} frames, {self.error}"
             time.sleep(0.005)
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Running:
 
     def messages(self) -> list[CmMessage]:
         decode = Decoder()
-        found = [decode(arrival.frame) for arrival in self.arrivals]
+        found = [decode(frame) for frame in self.frames]
         assert all(isinstance(message, CmMessage) for message in found)
         return found  # type: ignore[return-value]
 
@@ -85,42 +85,42 @@ def test_a_trace_becomes_the_packets_of_the_wire(running: Running) -> None:
     """Same bytes, same addresses, the repetitions too; and who sent what."""
     running.machine.trace((SAMPLE / "trace.txt").read_bytes())
     wire = messages_of(SAMPLE)
-    running.until(lambda: len(running.arrivals) == len(wire))
+    running.until(lambda: len(running.frames) == len(wire))
     seen = running.messages()
     key = [(message.type, message.source, message.destination, message.mad) for message in seen]
     assert key == [(message.type, message.source, message.destination, message.mad) for message in wire]
     assert all(message.icrc_ok for message in seen)  # --write gives Wireshark packets that are right
-    assert [arrival.direction for arrival in running.arrivals][:5] == ["out", "in", "out", "out", "in"]
-    assert running.arrivals[0].process == "rping-185"
-    assert running.arrivals[1].process == ""
-    first, again = running.arrivals[14:16]
-    assert first.frame.data[54:] != again.frame.data[54:]  # another PSN: it was sent again
+    assert [frame.direction for frame in running.frames][:5] == ["out", "in", "out", "out", "in"]
+    assert running.frames[0].process == "rping-185"
+    assert running.frames[1].process == ""
+    first, again = running.frames[14:16]
+    assert first.data[54:] != again.data[54:]  # another PSN: it was sent again
     assert (again.direction, again.process) == ("out", "rping-202") == (first.direction, first.process)
-    assert again.frame.time - first.frame.time == 6_300_872_000
+    assert again.time - first.time == 6_300_872_000
 
 
 def test_times_are_those_of_the_clock(running: Running) -> None:
     [record, *_] = records_of(SAMPLE)
     running.machine.trace((SAMPLE / "trace.txt").read_bytes())
-    running.until(lambda: bool(running.arrivals))
+    running.until(lambda: bool(running.frames))
     booted = time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    assert abs(running.arrivals[0].frame.time - record.time - booted) < 1_000_000_000
+    assert abs(running.frames[0].time - record.time - booted) < 1_000_000_000
 
 
 def test_lines_that_come_in_pieces_and_out_of_order(running: Running) -> None:
     """Each CPU has its own buffer; the second line here is older than the first."""
     lines = (SAMPLE / "trace.txt").read_bytes().splitlines(keepends=True)
     running.machine.trace(lines[2] + lines[0] + lines[1] + lines[3][:300])
-    running.until(lambda: len(running.arrivals) == 2)
+    running.until(lambda: len(running.frames) == 2)
     assert [message.type for message in running.messages()] == ["REQ", "REP"]
     running.machine.trace(lines[3][300:] + b"nonsense\n" + lines[4])
-    running.until(lambda: len(running.arrivals) == 3)
+    running.until(lambda: len(running.frames) == 3)
     assert [message.type for message in running.messages()] == ["REQ", "REP", "RTU"]
 
 
 def test_counters_that_agree(running: Running) -> None:
     running.machine.trace((SAMPLE / "trace.txt").read_bytes())
-    running.until(lambda: len(running.arrivals) == 20)
+    running.until(lambda: len(running.frames) == 20)
     for message, count in {"rep": 3, "rej": 1, "drep": 3, "sidr_rep": 1}.items():
         ours(running.machine, message, count)
     running.close()
@@ -133,7 +133,7 @@ def test_counters_that_agree(running: Running) -> None:
 
 def test_counters_that_do_not_agree(running: Running) -> None:
     running.machine.trace((SAMPLE / "trace.txt").read_bytes())
-    running.until(lambda: len(running.arrivals) == 20)
+    running.until(lambda: len(running.frames) == 20)
     for message, count in {"rep": 5, "rej": 1, "drep": 3, "sidr_rep": 1, "req": 1}.items():
         ours(running.machine, message, count)
     running.close()
@@ -156,7 +156,7 @@ def test_repetitions_of_what_was_sent_before_the_start(running: Running) -> None
     running.machine.trace(lines[1] + lines[4] + lines[1])  # a REQ twice; an RTU, which ib_mad never sends again
     time.sleep(0.1)
     running.close()
-    assert running.arrivals == []
+    assert running.frames == []
     assert "2 times a message was sent again whose first sending was before the start" in running.source.notes[-1]
 
 
@@ -164,9 +164,9 @@ def test_the_same_message_posted_twice_is_no_repetition(running: Running) -> Non
     """An answer that is given again goes through ib_post_send_mad each time."""
     lines = (SAMPLE / "trace.txt").read_bytes().splitlines(keepends=True)
     running.machine.trace(lines[0] + lines[0] + lines[1] + lines[1])
-    running.until(lambda: len(running.arrivals) == 2)
+    running.until(lambda: len(running.frames) == 2)
     running.close()
-    assert len(running.arrivals) == 2
+    assert len(running.frames) == 2
 
 
 def test_another_layout_than_expected(running: Running) -> None:
@@ -177,14 +177,14 @@ def test_another_layout_than_expected(running: Running) -> None:
         "kernel: where a CM MAD should begin with 01 07 02 03, Linux 6.1.0-57-amd64 has 78 56 34 12: its structures "
         "are others than expected; other ways to see CM messages: ibcmtool sources"
     )
-    assert running.arrivals == []
+    assert running.frames == []
     running.close()
 
 
 def test_senseless_bytes_after_sensible_ones(running: Running) -> None:
     lines = (SAMPLE / "trace.txt").read_bytes().splitlines(keepends=True)
     running.machine.trace(lines[0] + lines[2] + lines[2].replace(b"mad={0x3020701,", b"mad={0x0,") + lines[3])
-    running.until(lambda: len(running.arrivals) == 3)
+    running.until(lambda: len(running.frames) == 3)
     running.close()
     assert running.error is None
     assert running.source.notes[-1] == "kernel: 1 MADs made no sense and were left out"
@@ -211,7 +211,7 @@ def test_infiniband_without_a_grh(machine: TracingHost) -> None:
     machine.port("mlx5_0:1", "InfiniBand", lid="0x12")
     run = Running(machine)
     machine.trace(lines_of_infiniband())
-    run.until(lambda: len(run.arrivals) == 20)
+    run.until(lambda: len(run.frames) == 20)
     sent, received, *_ = run.messages()
     assert (sent.transport, sent.source, sent.destination) == ("InfiniBand", Address(None, 0x12), Address(None, 0x34))
     assert (received.source, received.destination) == (Address(None, 0x34), Address(None, 0x13))  # by its path bits
@@ -227,7 +227,7 @@ def test_with_a_layout_that_tells_no_addresses(machine: TracingHost) -> None:
     for name in (b"id=", b"attr=", b"device=", b"flags=", b"port=", b"by="):
         text = text.replace(b" " + name, b" no_" + name)
     machine.trace(text)
-    run.until(lambda: len(run.arrivals) == 20)
+    run.until(lambda: len(run.frames) == 20)
     wire = messages_of(SAMPLE)
     wrong = [
         message.type

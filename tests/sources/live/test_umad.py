@@ -26,7 +26,6 @@ from ibcmtool.decode import Decoder
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame
 from ibcmtool.sources import open_capture
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Arrival
 from ibcmtool.sources.live.umad import UmadSource, abi
 
 CARRIED = slice(0, 8), slice(12, 224)  # what umad2sim leaves as it is: the TransactionID begins with the agent's number
@@ -316,7 +315,7 @@ class Collected:
 
     def __init__(self, source: UmadSource) -> None:
         self.source = source
-        self.arrivals: list[Arrival] = []
+        self.frames: list[Frame] = []
         self.stop = Event()
         self.came = Event()
         self.error: BaseException | None = None
@@ -328,8 +327,8 @@ class Collected:
         except BaseException as error:
             self.error = error
 
-    def _take(self, arrivals: Any) -> None:
-        self.arrivals += arrivals
+    def _take(self, frames: Any) -> None:
+        self.frames += frames
         self.came.set()
 
 
@@ -359,7 +358,7 @@ def test_addresses_of_what_comes(size: int, host: Host, kernel: Kernel) -> None:
         kernel.ends["umad0"].send(header(0, theirs, 1, size) + mads()[0])
         kernel.ends["umad1"].send(header(18, None, 0, size) + mads()[1])
         kernel.ends["umad1"].send(header(18, bytes(15) + b"\7", 0, size, path_bits=4) + mads()[2])
-    frames = [decoded(arrival.frame) for arrival in collected.arrivals]
+    frames = [decoded(frame) for frame in collected.frames]
     own = bytes.fromhex("fe80000000000000505400fffeaa0001")
     assert {(one.type, one.transport, one.source, one.destination) for one in frames} == {
         ("REQ", "RoCE v2", Address(theirs), Address(IPV4_MAPPED + bytes([10, 77, 0, 1]))),
@@ -367,7 +366,7 @@ def test_addresses_of_what_comes(size: int, host: Host, kernel: Kernel) -> None:
         ("DREQ", "InfiniBand", Address(bytes(15) + b"\7", 18), Address(own, 3 | 4)),
     }
     assert sorted(one.mad for one in frames) == sorted(mads())
-    assert {arrival.direction for arrival in collected.arrivals} == {"in"}
+    assert {frame.direction for frame in collected.frames} == {"in"}
 
 
 def test_a_port_that_goes_while_others_stay(host: Host, kernel: Kernel) -> None:
@@ -381,7 +380,7 @@ def test_a_port_that_goes_while_others_stay(host: Host, kernel: Kernel) -> None:
         kernel.ends["umad1"].send(header(18, None, 0, 64) + mads()[1])
         kernel.ends["umad1"].close()
         collected.thread.join(PATIENCE)
-    assert [decoded(arrival.frame).type for arrival in collected.arrivals] == ["REQ", "RTU"]
+    assert [decoded(frame).type for frame in collected.frames] == ["REQ", "RTU"]
     assert collected.source.notes == ["umad: mlx5_0:1 has gone; going on with the others"]
     assert str(collected.error) == "umad: mlx5_1:1 has gone; its device was removed or its driver unloaded"
 

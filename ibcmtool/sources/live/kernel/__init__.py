@@ -14,7 +14,7 @@ from dissectors.recognition import CM_ATTRIBUTES
 from ibcmtool.model import Address, Frame
 from ibcmtool.readers import stack_reader
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Arrival, Deliver
+from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.live.counters import Comparison
 from ibcmtool.sources.live.kernel.addresses import Addresses
 from ibcmtool.sources.live.kernel.clock import Clock
@@ -89,7 +89,7 @@ class KernelSource:
                 comparison.end()
             records, behind = self._read(tracing)
             if records:
-                deliver(list(self._arrivals(records)))
+                deliver(list(self._frames(records)))
             if stopped:
                 return
             rounds += 1
@@ -137,25 +137,27 @@ class KernelSource:
         records.sort(key=lambda record: record.time)
         return records, size >= ROUND
 
-    def _arrivals(self, records: Iterable[Record]) -> Iterable[Arrival]:
+    def _frames(self, records: Iterable[Record]) -> Iterable[Frame]:
         for record in records:
             if isinstance(record, Tried):
                 posted = self._retries.tried(record.tid, record.attribute)
                 if posted is not None:
                     ours, theirs = posted.pair
-                    yield Arrival(self._frame(record, ours, theirs, posted.mad), "out", posted.process)
+                    frame = self._frame(record, ours, theirs, posted.mad)
+                    yield frame._replace(direction="out", process=posted.process)
             elif not self._makes_sense(record):
                 self._senseless += 1
             elif isinstance(record, Received):
                 ours, theirs = self._addresses.received(record)
                 if self._comparison is not None:
                     self._comparison.captured[CM_ATTRIBUTES.get(_attribute(record.mad, 0)[0], "")] += 1
-                yield Arrival(self._frame(record, theirs, ours, record.mad), "in")
+                yield self._frame(record, theirs, ours, record.mad)._replace(direction="in")
             else:
                 pair = self._addresses.sent(record)
                 process = self._programs.name(record.task, record.thread)
                 self._retries.post(record.mad, pair, process)
-                yield Arrival(self._frame(record, pair.ours, pair.theirs, record.mad), "out", process)
+                frame = self._frame(record, pair.ours, pair.theirs, record.mad)
+                yield frame._replace(direction="out", process=process)
 
     def _frame(self, record: Record, source: Address, destination: Address, mad: bytes) -> Frame:
         return self._packets.frame(self._clock.wall(record.time), source, destination, mad)

@@ -16,9 +16,9 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 from threading import Event
 
-from ibcmtool.model import Address
+from ibcmtool.model import Address, Frame
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Arrival, Deliver
+from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.live.instead import is_iwarp, other_ways
 from ibcmtool.sources.live.libpcap import sniffs_rdma
 from ibcmtool.sources.live.packets import Packets
@@ -72,10 +72,10 @@ class UmadSource:
             events = poll.poll(0 if stopped else POLL * 1000)
             with self._in_use:
                 ready = [(fd, self._open[fd], event) for fd, event in events if fd in self._open]
-                arrivals = [arrival for fd, port, _ in ready for arrival in self._received(fd, port)]
+                frames = [frame for fd, port, _ in ready for frame in self._received(fd, port)]
                 gone = [fd for fd, _, event in ready if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL)]
-            if arrivals:
-                deliver(arrivals)
+            if frames:
+                deliver(frames)
             for fd in gone:
                 poll.unregister(fd)
                 self._lose(fd)
@@ -86,7 +86,7 @@ class UmadSource:
                 os.close(fd)
             self._open.clear()
 
-    def _received(self, fd: int, port: Port) -> Iterable[Arrival]:
+    def _received(self, fd: int, port: Port) -> Iterable[Frame]:
         """What waits at one port."""
         for _ in range(BATCH):
             try:
@@ -98,7 +98,7 @@ class UmadSource:
                 continue
             source = Address(received.gid, received.lid if port.link_layer != "Ethernet" else None)
             destination = self._own_address(fd, port, received.gid_index, received.path_bits)
-            yield Arrival(self._packets.frame(now, source, destination, received.mad), "in")
+            yield self._packets.frame(now, source, destination, received.mad)._replace(direction="in")
 
     def _own_address(self, fd: int, port: Port, gid_index: int | None, path_bits: int) -> Address:
         now = time.monotonic()
