@@ -79,7 +79,7 @@ class Tracker:
         self._implementations = Implementations()
         self._settled = self._implementations.settled
         self._watch = Watch()
-        self._registry = Registry(endpoint_names, self._apply, self._watch.remove)
+        self._registry = Registry(endpoint_names, self._apply, self._watch.leave)
         self._live = self._registry.live
         self._most = most
         self._covered = covered
@@ -138,7 +138,7 @@ class Tracker:
         elif kind == "DREQ" and self._duties:
             self._duty_done(connection, step)
         if connection.reply is not None:
-            self._watch.update(connection)
+            self._watch.attend(connection)
         due = self._due.get(connection.id)
         if due is None or due > time + self._least_wait:
             # What this step sets comes no sooner than this; looking closer can wait until then.
@@ -157,7 +157,7 @@ class Tracker:
         for connection, sender in self._watch.senders(packet):
             if note_data(connection, sender, packet):
                 self._tell(Event("DATA", packet.time, connection, role=sender))
-            self._watch.update(connection)
+            self._watch.attend(connection)
 
     def advance(self, time: int) -> None:
         """Let the capture's time pass; it never goes back."""
@@ -297,7 +297,7 @@ class Tracker:
                 self._begin_timewait(connection, end, lapse.time)
         in_sight = self._covered is None or self._covered(connection, connection.steps[-1].message.time, lapse.time)
         note_lapse(connection, lapse, in_sight)
-        self._watch.update(connection)
+        self._watch.attend(connection)
         if is_over(connection):
             self._over[connection.id] = connection
         self._tell(Event(lapse.kind, lapse.time, connection, role=lapse.role))
@@ -319,7 +319,7 @@ class Tracker:
         self._name_implementations(connection)
         self._tell(new(Event, ("ENDED", time, connection, None, None, None)))
         self._registry.remove(connection)
-        self._watch.remove(connection)
+        self._watch.leave(connection)
         number = connection.id
         self._due.pop(number, None)
         self._over.pop(number, None)

@@ -26,29 +26,26 @@ def _wish(active: State, passive: State) -> bool | None:
 WISHES = {(active, passive): _wish(active, passive) for active in ACTIVE_STATES for passive in PASSIVE_STATES}
 
 
-class Watch:
-    """A container of destination QPNs (`qpn in watch`), kept by connection."""
+class Watch(dict[int, dict[tuple[int, Role], Connection]]):
+    """The destination QPNs: QPN -> (connection id, sender) -> connection. `attend` and `leave` keep it.
+
+    It is a dictionary because readers ask `qpn in watch` for every packet of a capture, which must take no call.
+    """
 
     def __init__(self) -> None:
-        self._by_qpn: dict[int, dict[tuple[int, Role], Connection]] = {}  # QPN -> (connection id, sender) -> it
+        super().__init__()
         self._watched: set[int] = set()  # connection ids
-
-    def __contains__(self, qpn: object) -> bool:
-        return qpn in self._by_qpn
-
-    def __bool__(self) -> bool:
-        return bool(self._by_qpn)
 
     def senders(self, packet: DataPacket) -> list[tuple[Connection, Role]]:
         """The connections that this packet can belong to, and which end sent it."""
         return [
             (connection, sender)
-            for (_, sender), connection in self._by_qpn.get(packet.dest_qpn, {}).items()
+            for (_, sender), connection in self.get(packet.dest_qpn, {}).items()
             if connection.end(sender).address.matches(packet.source)
             and connection.peer(sender).address.matches(packet.destination)
         ]
 
-    def update(self, connection: Connection) -> None:
+    def attend(self, connection: Connection) -> None:
         """Watch or leave this connection, as its states ask for."""
         if connection.reply is None:
             return
@@ -59,25 +56,25 @@ class Watch:
             if wanted:
                 self._add(connection)
             else:
-                self.remove(connection)
+                self.leave(connection)
 
     def _add(self, connection: Connection) -> None:
         if not (connection.active.qpn and connection.passive.qpn):
             return
         self._watched.add(connection.id)
         for qpn, sender in _directions(connection):
-            self._by_qpn.setdefault(qpn, {})[(connection.id, sender)] = connection
+            self.setdefault(qpn, {})[(connection.id, sender)] = connection
 
-    def remove(self, connection: Connection) -> None:
+    def leave(self, connection: Connection) -> None:
         """Leave it; nothing happens if it was not watched."""
         if connection.id not in self._watched:
             return
         self._watched.discard(connection.id)
         for qpn, sender in _directions(connection):
-            entries = self._by_qpn[qpn]
+            entries = self[qpn]
             del entries[(connection.id, sender)]
             if not entries:
-                del self._by_qpn[qpn]
+                del self[qpn]
 
 
 def _directions(connection: Connection) -> tuple[tuple[int, Role], tuple[int, Role]]:
