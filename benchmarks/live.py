@@ -53,14 +53,14 @@ def run_rate(rate: int, seconds: int, arguments: list[str]) -> None:
             time.sleep(pause)
         write(reader, piece)
     written = time.perf_counter() - begun
-    memory = resident(reader.pid)
+    memory, most = resident(reader.pid), most_resident(reader.pid)
     reader.stdin.close()
     _, _, usage = os.wait4(reader.pid, 0)
     ended = time.perf_counter() - begun
     count = rate * seconds
     print(f"ibcmtool live - {' '.join(arguments)}: {count:,} messages at {rate:,} a second")
     print(f"planned {seconds:.1f} s, written in {written:.2f} s, read and reported after {ended:.2f} s")
-    processor, most = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    processor = usage.ru_utime + usage.ru_stime
     print(f"processor {processor:.1f} s, memory {memory:.0f} MB, at most {most:.0f} MB")
 
 
@@ -108,6 +108,12 @@ def resident(pid: int) -> float:
     """Resident memory of a process, MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def most_resident(pid: int) -> float:
+    """The most resident memory that a process ever had, MB. (What `wait4` tells includes the time before it began.)"""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Quiet:
         self._clock = clock
 
     shows_hints = False
-    hears = False
+    follows = False
 
     def hear(self, heard: Heard) -> None:
         pass
@@ -51,7 +51,7 @@ class Quiet:
 class _Telling(Quiet):
     """What the two have in common that tell of messages."""
 
-    hears = True
+    follows = True
     _heard: Heard | None = None
 
     def hear(self, heard: Heard) -> None:
@@ -124,7 +124,7 @@ class Json:
     """JSON lines, written at once."""
 
     shows_hints = False
-    hears = True
+    follows = True
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines

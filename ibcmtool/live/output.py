@@ -19,7 +19,7 @@ class Front(Protocol):
     """What a person or a program sees while it happens (fronts.py)."""
 
     shows_hints: bool  # what a source says of itself needs no other place
-    hears: bool  # whether `hear` is to be called
+    follows: bool  # whether `hear` and `event` are to be called
 
     def hear(self, heard: Heard) -> None: ...
 
@@ -55,11 +55,10 @@ class Output(Listener):
         self._all_fit = not chosen
         self._min_severity = min_severity
         self._recording = recording
-        self.hears = front.hears or recording is not None
+        self.follows = front.follows or recording is not None
         self._command = command
         self._command_bar = command_bar
         self._digest = Digest(policy)
-        self._event: Event | None = None
         self._flagged: set[int] = set()
         self._inputs: list[InputInfo] = []
         self.severities: Counter[Severity] = Counter()  # of all chosen findings, shown or not
@@ -70,14 +69,12 @@ class Output(Listener):
             self._recording.hear(heard)
 
     def event(self, event: Event) -> None:
-        self._event = event
         if self._all_fit or self._fits(event.connection):
             self._front.event(event)
 
-    def finding(self, finding: Finding) -> None:
-        event = self._event
+    def finding(self, finding: Finding, event: Event | None) -> None:
         if self._recording is not None:
-            self._recording.finding(finding)
+            self._recording.finding(finding, event)
         if self._chosen.code:
             if not self._chosen.asks_for(finding):
                 return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ibcmtool.live.session import Heard, Listener, Progress
-from ibcmtool.model import Finding
+from ibcmtool.model import Event, Finding
 from ibcmtool.reports.pcapng import PcapngWriter
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.words import SECOND
@@ -61,7 +61,7 @@ class Recording(Listener):
         if process:
             self._comments.append(f"sent by {process}")
 
-    def finding(self, finding: Finding) -> None:
+    def finding(self, finding: Finding, event: Event | None) -> None:
         """A finding: a comment of the packet that brought it, or of the next one."""
         frames = ", ".join(str(frame) for _, frame in finding.frames)
         about = f" (frames {frames})" if frames else ""

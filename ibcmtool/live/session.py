@@ -52,7 +52,7 @@ class Heard(NamedTuple):
 class Listener:
     """Whom a session tells what happens, in this order: what it heard, its events, the findings that each brought."""
 
-    hears = True  # whether it wants to know what was heard, not only what came of it
+    follows = True  # whether it wants to be told what was heard and each event, not only what came of them
 
     def hear(self, heard: Heard) -> None:
         """A message or data packet was captured."""
@@ -60,8 +60,8 @@ class Listener:
     def event(self, event: Event) -> None:
         """Something happened to a connection."""
 
-    def finding(self, finding: Finding) -> None:
-        """The event before it, or the whole capture, showed this."""
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        """The event, or the whole capture, showed this."""
 
     def connection(self, connection: Connection) -> None:
         """It has ended."""
@@ -138,7 +138,7 @@ class Session:
         progress.info.frames += len(frames)
         messages: list[CmMessage] = []
         heard: list[Heard] = []  # the same ones, if somebody wants them
-        number, hears = self._kept, self.listener.hears
+        number, follows = self._kept, self.listener.follows
         for frame in frames:
             if redact is not None:
                 frame = redact(frame)
@@ -148,7 +148,7 @@ class Session:
                     message = message._replace(psn=None, icrc_ok=None, headers=b"")
                 number += 1
                 messages.append(message)
-                if hears:
+                if follows:
                     heard.append(new(Heard, (number, frame, message)))
                 if len(messages) == CHUNK:
                     self._feed(progress, messages, heard)
@@ -179,7 +179,7 @@ class Session:
             *capture_findings(infos, self.tracker.overruns),
             *self._census.findings(infos, self._judge.view),
         ):
-            self.listener.finding(finding)
+            self.listener.finding(finding, None)
         for info in infos:
             self.listener.input(info)
 
@@ -216,9 +216,10 @@ class Session:
 
     def _tell(self, event: Event) -> None:
         listener = self.listener
-        listener.event(event)
+        if listener.follows:
+            listener.event(event)
         for finding in self._judge.judge(event):
-            listener.finding(finding)
+            listener.finding(finding, event)
         if event.kind == "ENDED":
             self._census.ended(event.connection)
             listener.connection(event.connection)

@@ -33,7 +33,10 @@ class Records(Listener):
 
     def __init__(self) -> None:
         self.told: list[Heard | Event | Finding | Connection | InputInfo] = []
-        self.hear = self.event = self.finding = self.connection = self.input = self.told.append
+        self.hear = self.event = self.connection = self.input = self.told.append
+
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        self.told.append(finding)
 
     def of(self, kind: type[Kind]) -> list[Kind]:
         return [record for record in self.told if type(record) is kind]
