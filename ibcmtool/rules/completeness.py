@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from ibcmtool.model import Address, CmMessage, Connection, Event, Finding, InputInfo, Step
+from ibcmtool.model import Address, CmMessage, Connection, Event, Finding, InputInfo, Step, Transport
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.closing import capture_finding
 from ibcmtool.rules.history import DISORDER
@@ -100,11 +100,15 @@ class Census:
             known.step_back(message)
         else:
             known.latest = time
-        numbers = known.sources.get(source)
+        numbers, psn = known.sources.get(source), message.psn
         if numbers is None:
-            known.sources[source] = _Numbers(message)
-        else:
-            numbers.count(message.psn)
+            known.sources[source] = _Numbers(psn, message.transport)
+        elif psn is not None:
+            if psn == numbers.next:
+                numbers.seen += 1
+                numbers.next = psn + 1
+            else:
+                numbers.jump(psn)
 
     def ended(self, connection: Connection) -> None:
         """A connection with all that was seen of it."""
@@ -210,28 +214,26 @@ class _Input:
 class _Numbers:
     """The BTH PSNs of one port's QP1 in one input."""
 
-    __slots__ = ("last", "missing", "roce", "seen")
+    __slots__ = ("missing", "next", "roce", "seen")
 
-    def __init__(self, message: CmMessage) -> None:
-        self.roce = message.transport != "InfiniBand"
-        self.last = message.psn
+    def __init__(self, psn: int | None, transport: Transport) -> None:
+        self.roce = transport != "InfiniBand"
+        self.next = None if psn is None else psn + 1  # what would leave no gap
         self.seen, self.missing = 1, 0
 
-    def count(self, psn: int | None) -> None:
-        if psn is None:
-            return
-        step = 1 if self.last is None else (psn - self.last) % PSN_RANGE
-        if step == 0:
+    def jump(self, psn: int) -> None:
+        """A packet with another number than the next."""
+        skipped = 0 if self.next is None else (psn - self.next) % PSN_RANGE
+        if skipped == PSN_RANGE - 1:
             return  # the packet before, captured again
-        if step <= LONGEST_GAP:
-            self.missing += step - 1
-        elif step >= PSN_RANGE - LONGEST_GAP:
+        self.seen += 1
+        if skipped < LONGEST_GAP:
+            self.missing += skipped
+        elif skipped >= PSN_RANGE - LONGEST_GAP - 1:
             # Out of order, and taken for missing before; or captured again.
             self.missing = max(self.missing - 1, 0)
-            self.seen += 1
             return
-        self.seen += 1
-        self.last = psn
+        self.next = psn + 1
 
 
 class _Silence:
