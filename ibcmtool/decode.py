@@ -89,37 +89,15 @@ def field_names(message_type: str) -> tuple[str, ...]:
     return tuple(slot.name for slot in layout(layer)) if layer is not None else RawData._fields
 
 
-class _Readers(dict[int, "tuple[str, Reader | None]"]):
-    """Message type and reader by attribute ID, each compiled when the first such message is met; None: unknown."""
-
-    def __missing__(self, attribute: int) -> tuple[str, Reader | None]:
-        name = CM_ATTRIBUTES.get(attribute)
-        known = (f"attribute 0x{attribute:04x}", None) if name is None else (name, reader(_LAYERS[name]))
-        self[attribute] = known
-        return known
-
-
-class _Pairs(dict[bytes, tuple[Address, Address]]):
-    """Source and destination of packets, by the headers that tell them; there is one `Address` object per port."""
-
-    def __init__(self) -> None:
-        self._addresses: dict[Address, Address] = {}
-
-    def __missing__(self, headers: bytes) -> tuple[Address, Address]:
-        if len(self) >= _MOST_PAIRS:
-            self.clear()
-            self._addresses.clear()
-        source, destination = (self._addresses.setdefault(address, address) for address in _addresses(headers))
-        self[headers] = pair = source, destination
-        return pair
-
-
 class Decoder:
     """Decodes the frames of any number of captures. One instance hands out one `Address` object per port."""
 
     def __init__(self) -> None:
-        self._readers = _Readers()
-        self._pairs = _Pairs()
+        # Message type and reader by attribute ID, each compiled when the first such message is met; None: unknown.
+        self._readers: dict[int, tuple[str, Reader | None]] = {}
+        # Source and destination by the headers that tell them. (A dict with __missing__ is several times as slow.)
+        self._pairs: dict[bytes, tuple[Address, Address]] = {}
+        self._addresses: dict[Address, Address] = {}
 
     def __call__(
         self, frame: Frame, watched: Container[int] = (), place: tuple[int, int] | None = None
@@ -147,7 +125,7 @@ class Decoder:
                 if dest_qpn not in watched:
                     return None
                 _, _, begin, behind = KINDS[kind]
-                source, destination = self._pairs[data[network + begin : network + behind]]
+                source, destination = self._pair(data[network + begin : network + behind])
                 return DataPacket(file, number, time, source, destination, dest_qpn)
             else:
                 return None
@@ -163,12 +141,19 @@ class Decoder:
         except (IndexError, struct.error):
             return None
         transport, checked, begin, behind = KINDS[kind]
-        source, destination = self._pairs[data[network + begin : network + behind]]
+        ends = data[network + begin : network + behind]
+        try:
+            source, destination = self._pairs[ends]
+        except KeyError:
+            source, destination = self._pair(ends)
         content = data[mad:end]
         right = None
         if icrc > 0 and icrc + 4 <= len(data) >= wire_length:
             right = icrc > mad and icrc_ok(data, network, bth, icrc, checked)
-        message_type, read = self._readers[attribute]
+        try:
+            message_type, read = self._readers[attribute]
+        except KeyError:
+            message_type, read = self._reader(attribute)
         if read is not None and class_version == CM_CLASS_VERSION and len(content) == MAD_SIZE:
             fields = read(content, _MAD_HEADER)
         else:
@@ -195,6 +180,22 @@ class Decoder:
             ),
         )
         return message
+
+    def _reader(self, attribute: int) -> tuple[str, Reader | None]:
+        name = CM_ATTRIBUTES.get(attribute)
+        known = (f"attribute 0x{attribute:04x}", None) if name is None else (name, reader(_LAYERS[name]))
+        self._readers[attribute] = known
+        return known
+
+    def _pair(self, headers: bytes) -> tuple[Address, Address]:
+        pair = self._pairs.get(headers)
+        if pair is None:
+            if len(self._pairs) >= _MOST_PAIRS:
+                self._pairs.clear()
+                self._addresses.clear()
+            source, destination = (self._addresses.setdefault(address, address) for address in _addresses(headers))
+            self._pairs[headers] = pair = source, destination
+        return pair
 
 
 def _addresses(headers: bytes) -> tuple[Address, Address]:

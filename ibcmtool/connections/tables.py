@@ -262,13 +262,8 @@ Transition = tuple[State, State, Literal["accepted", "ignored", "unexpected"]]
 Key = tuple[State, State, Role, str]
 
 
-class _Joint(dict[Key, Transition]):
-    def __missing__(self, key: Key) -> Transition:
-        return key[0], key[1], "unexpected"
-
-
-def _joint() -> _Joint:
-    table = _Joint()
+def _joint() -> dict[Key, Transition]:
+    table: dict[Key, Transition] = {}
     receiver_of: dict[Role, Role] = {"active": "passive", "passive": "active"}
     for sender, receiver in receiver_of.items():
         for message in MESSAGES:
@@ -291,4 +286,4 @@ def _joint() -> _Joint:
 
 
 JOINT = _joint()
-"""By active state, passive state, sender and message. For a key that is not in it both states stay: `unexpected`."""
+"""By active state, passive state, sender and message. What has no entry is unexpected, and both states stay."""

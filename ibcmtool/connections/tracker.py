@@ -195,8 +195,11 @@ class Tracker:
             leave_timewait(connection, time)
         active_before, passive_before = active.state, passive.state
         name = kind if kind not in VARIANTS else variant(message)
-        active_after, passive_after, moved = JOINT[active_before, passive_before, sender, name]
-        disposition: Disposition = moved
+        disposition: Disposition
+        try:
+            active_after, passive_after, disposition = JOINT[active_before, passive_before, sender, name]
+        except KeyError:
+            active_after, passive_after, disposition = active_before, passive_before, "unexpected"
         if kind in ADDRESSED and misaddressed(connection, sender, message):
             # The receiver does not take it for this connection; both stay where they were.
             active_after, passive_after, disposition = active_before, passive_before, "ignored"
