@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterator
 from ibcmtool.connections.births import EndpointNames
 from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
 from ibcmtool.connections.implementation import TELLING, Implementations
-from ibcmtool.connections.lapses import Lapse, all_sent, forgettable, is_over, lapses, least_wait, leave_timewait
+from ibcmtool.connections.lapses import (
+    LINGER,
+    Lapse,
+    all_sent,
+    forgettable,
+    is_over,
+    lapses,
+    least_wait,
+    leave_timewait,
+)
 from ibcmtool.connections.messages import ADDRESSED, VARIANTS, is_copy, misaddressed, variant
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
 from ibcmtool.connections.registry import Registry
@@ -312,7 +321,7 @@ class Tracker:
         if len(self._over) > MOST_OVER:
             oldest = next(iter(self._over.values()))
             if is_over(oldest):
-                self.overruns += self._now < forgettable(oldest)
+                self.overruns += self._now - (oldest.closed or 0) < LINGER or self._now < forgettable(oldest)
                 self._end(oldest, self._now)
             else:  # it came to life again
                 del self._over[oldest.id]
