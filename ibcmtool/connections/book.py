@@ -242,11 +242,9 @@ def _fits(connection: Connection, sender: Role, message: CmMessage) -> bool:
 def _discard(index: defaultdict[Key, list[Value]], key: Key | None, value: Value) -> None:
     if key is None:
         return
-    values = index.get(key)
-    if values is None:
+    values = index.pop(key, None)
+    if values is None or (len(values) == 1 and values[0] == value):
         return
-    if len(values) == 1:
-        if values[0] == value:
-            del index[key]
-    else:
-        index[key] = [kept for kept in values if kept != value]
+    kept = [kept for kept in values if kept != value]
+    if kept:
+        index[key] = kept

@@ -316,15 +316,16 @@ class Tracker:
 
     def _make_room(self, connection: Connection) -> None:
         """Connections that are over wait for late repetitions, but only so many of them."""
-        self._over[connection.id] = connection
-        self._over.move_to_end(connection.id)
-        if len(self._over) > MOST_OVER:
-            oldest = next(iter(self._over.values()))
+        over = self._over
+        over[connection.id] = connection
+        over.move_to_end(connection.id)
+        if len(over) > MOST_OVER:
+            oldest = next(iter(over.values()))
             if is_over(oldest):
                 self.overruns += self._now - (oldest.closed or 0) < LINGER or self._now < forgettable(oldest)
                 self._end(oldest, self._now)
             else:  # it came to life again
-                del self._over[oldest.id]
+                del over[oldest.id]
 
     def _end(self, connection: Connection, time: int) -> None:
         leave_timewait(connection, time)
