@@ -26,10 +26,10 @@ def _wish(active: State, passive: State) -> bool | None:
 WISHES = {(active, passive): _wish(active, passive) for active in ACTIVE_STATES for passive in PASSIVE_STATES}
 
 
-class Watch(dict[int, list[tuple[Connection, Role]]]):
-    """The destination QPNs, with the connections that have them and the end that sends. `attend` and `leave` keep it.
+class Watch(dict[int, dict[tuple[int, Role], Connection]]):
+    """The destination QPNs: QPN -> (connection id, sender) -> connection. `attend` and `leave` keep it.
 
-    It is a dictionary because readers ask `qpn in watch` for every packet of a capture, which must take no call.
+    Many hosts count their QPNs from the same number on, so one QPN may have hundreds of connections. It is a dictionary because readers ask `qpn in watch` for every packet of a capture, which must take no call.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Watch(dict[int, list[tuple[Connection, Role]]]):
         """The connections that this packet can belong to, and which end sent it."""
         return [
             (connection, sender)
-            for connection, sender in self.get(packet.dest_qpn, ())
+            for (_, sender), connection in self.get(packet.dest_qpn, {}).items()
             if connection.end(sender).address.matches(packet.source)
             and connection.peer(sender).address.matches(packet.destination)
         ]
@@ -63,19 +63,18 @@ class Watch(dict[int, list[tuple[Connection, Role]]]):
             return
         self._watched.add(connection.id)
         for qpn, sender in _directions(connection):
-            self.setdefault(qpn, []).append((connection, sender))
+            self.setdefault(qpn, {})[(connection.id, sender)] = connection
 
     def leave(self, connection: Connection) -> None:
         """Leave it; nothing happens if it was not watched."""
         if connection.id not in self._watched:
             return
         self._watched.discard(connection.id)
-        for qpn, _ in _directions(connection):
-            others = [entry for entry in self.get(qpn, ()) if entry[0] is not connection]
-            if others:
-                self[qpn] = others
-            else:
-                self.pop(qpn, None)  # gone already where both ends have the same QPN
+        for qpn, sender in _directions(connection):
+            entries = self[qpn]
+            del entries[(connection.id, sender)]
+            if not entries:
+                del self[qpn]
 
 
 def _directions(connection: Connection) -> tuple[tuple[int, Role], tuple[int, Role]]:
