@@ -29,7 +29,8 @@ WISHES = {(active, passive): _wish(active, passive) for active in ACTIVE_STATES 
 class Watch(dict[int, dict[tuple[int, Role], Connection]]):
     """The destination QPNs: QPN -> (connection id, sender) -> connection. `attend` and `leave` keep it.
 
-    Many hosts count their QPNs from the same number on, so one QPN may have hundreds of connections. It is a dictionary because readers ask `qpn in watch` for every packet of a capture, which must take no call.
+    Many hosts count their QPNs from the same number on, so one QPN may have hundreds of connections. It is a dictionary
+    because readers ask `qpn in watch` for every packet of a capture, which must take no call.
     """
 
     def __init__(self) -> None:
