@@ -169,7 +169,9 @@ class Book:
 
     def twin(self, connection: Connection, message: CmMessage) -> Connection | None:
         """The connection that a new one is the twin of, by its REQ: the same attempt with other ids (see is_twin)."""
-        holders = self._holders.get((connection.active.ca_guid or 0, connection.active.qpn or 0), ())
+        holders = self._holders.get((connection.active.ca_guid or 0, connection.active.qpn or 0))
+        if holders is None:
+            return None
         requests = ((other, other.steps[0].message) for other, role in holders if role == "active")
         return next((other for other, request in requests if is_twin(request, message)), None)
 
@@ -177,7 +179,9 @@ class Book:
         """Earlier connections that hold `end`'s QPN (same CA GUID): open, or in timewait for some side at `time`."""
         if not (end.ca_guid and end.qpn):
             return ()
-        holders = self._holders.get((end.ca_guid, end.qpn), ())
+        holders = self._holders.get((end.ca_guid, end.qpn))
+        if holders is None:
+            return ()
         return tuple(
             conflict_with(other, role, peer)
             for other, role in holders
