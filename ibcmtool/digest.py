@@ -79,13 +79,13 @@ class Digest:
         self._alike[likeness] = self._alike.get(likeness, 0) + 1
         self._grouping.add(connection)
         if self._everything:
-            if not self._noteworthy(connection):
+            if not noteworthy(connection, self._worst):
                 let_go(connection)
             self._connections.append(connection)
             return
         many = self._count > MANY
         if many and len(self._connections) == MANY == self._count - 1:
-            self._connections = [kept for kept in self._connections if self._noteworthy(kept)]
+            self._connections = [kept for kept in self._connections if noteworthy(kept, self._worst)]
         if not many or noteworthy(connection, self._worst):
             self._connections.append(connection)
         if len(self._connections) > 2 * KEPT:
@@ -101,9 +101,6 @@ class Digest:
                 if number is not None and len(self._worst) < KEPT * len(SEVERITIES):
                     worst = SEVERITIES.index(finding.severity)
                     self._worst[number] = min(worst, self._worst.get(number, worst))
-
-    def _noteworthy(self, connection: Connection) -> bool:
-        return noteworthy(connection, self._worst)
 
 
 def noteworthy(connection: Connection, troubled: Container[int]) -> bool:

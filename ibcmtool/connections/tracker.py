@@ -146,8 +146,7 @@ class Tracker:
             self._stale(connection, step)
         elif kind == "DREQ" and self._duties:
             self._duty_done(connection, step)
-        if connection.reply is not None:
-            self._watch.attend(connection)
+        self._watch.attend(connection)
         due = self._due.get(connection.id)
         if due is None or due > time + self._least_wait:
             # What this step sets comes no sooner than this; looking closer can wait until then.
@@ -303,10 +302,11 @@ class Tracker:
             self._lapsed.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
             end = connection.end(lapse.role)
-            end.state = "IDLE"
             if lapse.kind == "DREQ_EXHAUSTED":
                 end.state = "TIMEWAIT"
                 self._begin_timewait(connection, end, lapse.time)
+            else:
+                end.state = "IDLE"
         in_sight = self._covered is None or self._covered(connection, connection.steps[-1].message.time, lapse.time)
         note_lapse(connection, lapse, in_sight)
         self._watch.attend(connection)
