@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from types import FrameType
 
 from ibcmtool import __version__
-from ibcmtool.frames import ETHERNET
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.wire.frames import ETHERNET
 
 INTERFACE = "ibcmtool"
 DISPLAY = "ibcmtool: kernel CM MADs"
@@ -72,10 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _capture(name: str, policy: str, fifo: str) -> None:
     """Everything that comes, with its findings, into the pipe, until Wireshark has enough."""
-    from ibcmtool.live.reading import Reading
-    from ibcmtool.live.recording import Recording, Rotation
-    from ibcmtool.live.session import Session
+    from ibcmtool.engine.live import Session
+    from ibcmtool.reports.recording import Recording, Rotation
     from ibcmtool.sources.live import source_of
+    from ibcmtool.sources.live.reading import Reading
 
     asked = []
 

@@ -215,8 +215,8 @@ class Connection:
     request_conflicts: tuple[Conflict, ...] = ()  # found when its REQ was first seen
     reply_conflicts: tuple[Conflict, ...] = ()  # found when its REP was first seen
     stale_by: Connection | None = None  # the later attempt that proved this one stale
-    ghost_of: Connection | None = None  # the ended connection whose REQ came again, byte for byte
-    twin_of: Connection | None = None  # the same exchange as seen on the other side of a proxy that rewrites ids
+    late_duplicate_of: Connection | None = None  # the ended connection whose REQ came again, byte for byte
+    proxied_copy_of: Connection | None = None  # the same exchange on the other side of a proxy that rewrites ids
     comm_id_conflict: Conflict | None = None  # an earlier connection with this REQ's Local Communication ID and CA GUID
     first_data: dict[Role, DataPacket] = field(default_factory=dict)  # by sender
     last_data: dict[Role, DataPacket] = field(default_factory=dict)

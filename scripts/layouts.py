@@ -1,4 +1,4 @@
-"""Writes ibcmtool/layouts.py from the layers' field lists, the only place where offsets and widths are stated.
+"""Writes ibcmtool/wire/layouts.py from the layers' field lists, the only place where offsets and widths are stated.
 
 Usage: .venv/bin/python scripts/layouts.py
 """
@@ -12,7 +12,7 @@ from dissectors.fields import layout
 from dissectors.mad import MAD, ClassPortInfo
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 
-MODULE = Path(__file__).resolve().parent.parent / "ibcmtool" / "layouts.py"
+MODULE = Path(__file__).resolve().parent.parent / "ibcmtool" / "wire" / "layouts.py"
 LAYERS = (LRH, GRH, BTH, DETH, ImmDt, MAD, ClassPortInfo, *CM_LAYERS.values())
 
 HEAD = '''\

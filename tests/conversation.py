@@ -35,8 +35,8 @@ from ibcmtool.model import (
     Role,
     Transport,
 )
-from ibcmtool.readers import read_cut, reader
 from ibcmtool.rules import Judge
+from ibcmtool.wire.readers import read_cut, reader
 
 SECOND = 1_000_000_000
 FIRST_DAY = 1_700_000_000 * SECOND  # what time 0 of a conversation is

@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 
 from conversation import SECOND, Conversation, Host
 
-from ibcmtool.clocks import offset
 from ibcmtool.connections.timers import linux
+from ibcmtool.engine.clocks import offset
 from ibcmtool.model import PEER, Address, CmMessage, Role
 
 Where = Literal["active", "passive", "midway", "both ends"]
@@ -277,7 +277,7 @@ def _pause(items: list[CmMessage], rng: Random, disorder: float) -> int:
 
 
 def _merged(first: list[CmMessage], second: list[CmMessage], clock_offset: float) -> list[CmMessage]:
-    """Two captures as one. Packets that both hold tell how to set the clock of the second (ibcmtool.clocks).
+    """Two captures as one. Packets that both hold tell how to set the clock of the second (ibcmtool.engine.clocks).
 
     Clocks that too few packets tell of are taken for right, as those of hosts that keep the network's time.
     """

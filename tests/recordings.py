@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from conversation import FIRST_DAY, SECOND, Conversation, Result
 
-from ibcmtool import clocks
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.coverage import Coverage
+from ibcmtool.engine import clocks
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Policy
 from ibcmtool.rules import Judge
+from ibcmtool.rules.facts.coverage import Coverage
 
 
 class Recording(NamedTuple):

@@ -67,10 +67,10 @@ def test_outputs_in_the_readme_are_real(root: Path, pytestconfig: pytest.Config)
 def _run(root: Path, command: str) -> str:
     from rich.console import Console
 
-    from ibcmtool.analysis import analyze
-    from ibcmtool.filters import Filter, apply
+    from ibcmtool.engine.files import analyze
     from ibcmtool.reports import ladder, text
     from ibcmtool.reports.clock import Clock
+    from ibcmtool.views.filters import Filter, apply
 
     _, name, capture, *options = shlex.split(command)
     analysis = analyze([str(root / capture)])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from report_captures import CAPTURES
 
-from ibcmtool.analysis import analyze
+from ibcmtool.engine.files import analyze
 from ibcmtool.model import Analysis, Finding
 
 FOLDER = Path(__file__).resolve().parent.parent / "captures" / "reports"

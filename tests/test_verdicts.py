@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibcmtool import services
-from ibcmtool.analysis import analyze, stream
+from ibcmtool.engine.files import analyze, stream
 from ibcmtool.model import Connection, Finding, InputInfo
-from ibcmtool.sources import SourceError
+from ibcmtool.sources.files import SourceError
 
 CLEAN = ("closed", "QpUDe")
 CLOSED_BY_PASSIVE = ("closed", "QpUdE")

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from ibcmtool.decode import Decoder
 from ibcmtool.model import CmMessage
-from ibcmtool.sources import open_capture
+from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.kernel.host import Host
 from ibcmtool.sources.live.kernel.parse import Record, parse
+from ibcmtool.wire.decode import Decoder
 
 # Traced by our probes on Linux 6.1 (rxe, in the lab), and what tcpdump saw meanwhile: two connections over IPv4 and
 # IPv6, a REJ, a SIDR exchange, and a REQ that was sent twice.

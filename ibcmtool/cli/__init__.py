@@ -58,7 +58,7 @@ class Commands(TyperGroup):
         except OSError as error:  # inputs raise SourceError: this is our output
             warn(f"writing failed: {error.strerror or error}")
         except Exception as error:
-            from ibcmtool.sources import SourceError
+            from ibcmtool.sources.files import SourceError
 
             if not isinstance(error, SourceError):
                 raise

@@ -30,15 +30,15 @@ from ibcmtool.cli.options import (
 )
 from ibcmtool.cli.output import make_console, warn_of_inputs
 from ibcmtool.cli.progress import reading
-from ibcmtool.filters import Filter, apply, apply_to_stream, at_least
 from ibcmtool.model import Finding, InputInfo, Policy, Severity
+from ibcmtool.views.filters import Filter, apply, apply_to_stream, at_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ibcmtool.digest import Digest
     from ibcmtool.model import Connection
     from ibcmtool.reports.json import Document
+    from ibcmtool.views.digest import Digest
     from ibcmtool.views.rows import Rows
 
 
@@ -111,8 +111,8 @@ def _objects(
     progress: Callable[[int], None] | None = None,
 ) -> Iterable[InputInfo | Connection | Finding]:
     """The chosen records: a stream, unless the choice needs all findings first. `options` are those of both."""
-    from ibcmtool.analysis import analyze as analyze_files
-    from ibcmtool.analysis import stream
+    from ibcmtool.engine.files import analyze as analyze_files
+    from ibcmtool.engine.files import stream
 
     if not chosen.code:
         return apply_to_stream(chosen, stream(paths, policy, progress, **options))
@@ -132,7 +132,7 @@ def _keeper(
         from ibcmtool.reports.json import Document
 
         return Document(policy)
-    from ibcmtool.digest import Digest
+    from ibcmtool.views.digest import Digest
 
     return nullcontext(Digest(policy, everything=show_all))
 
@@ -140,8 +140,8 @@ def _keeper(
 def _report(
     kept: Document | Digest | Rows, output_format: Format, color: ColorChoice, show_all: bool, local: bool
 ) -> None:
-    from ibcmtool.digest import Digest
     from ibcmtool.reports.clock import Clock
+    from ibcmtool.views.digest import Digest
 
     clock = Clock("local" if local else "utc")
     if isinstance(kept, Digest):

@@ -43,7 +43,7 @@ def decode(
 
     from ibcmtool.reports.clock import Clock
     from ibcmtool.reports.page import Page
-    from ibcmtool.sources import open_capture
+    from ibcmtool.sources.files import open_capture
 
     page = Page(make_console(color))
     clock = Clock("local" if local else "utc")
@@ -66,8 +66,8 @@ def _redacted(frames: Iterable[Frame]) -> Iterator[Frame]:
 
 def _write_messages(frames: Iterator[Frame], page: Page, clock: Clock, output_format: Format, *, at_once: bool) -> None:
     """One line per message; standard input may be a live capture, so there each line is written `at_once`."""
-    from ibcmtool.decode import Decoder
     from ibcmtool.reports import decode as report
+    from ibcmtool.wire.decode import Decoder
 
     decoder = Decoder()
     objects = []
@@ -97,9 +97,9 @@ def _write_frame(
     frames: Iterator[Frame], number: int, page: Page, clock: Clock, output_format: Format, show_hex: bool
 ) -> bool:
     """The frame in full; False, and a line on stderr, where it is no CM message."""
-    from ibcmtool import detail
-    from ibcmtool.decode import Decoder
     from ibcmtool.reports import decode as report
+    from ibcmtool.wire import detail
+    from ibcmtool.wire.decode import Decoder
 
     decoder = Decoder()
     requests: dict[int, CmMessage] = {}
@@ -128,7 +128,7 @@ def _write_frame(
 
 def _protocol(message: CmMessage, requests: dict[int, CmMessage]) -> Protocol | None:
     """The upper protocol of the REQ that a REP or REJ belongs to: only the REQ tells it."""
-    from ibcmtool import detail
+    from ibcmtool.wire import detail
 
     ids = (getattr(message.fields, "remote_comm_id", None), getattr(message.fields, "local_comm_id", None))
     request = next((requests[number] for number in ids if number in requests), None)

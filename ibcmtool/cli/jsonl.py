@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ibcmtool.filters import at_least
 from ibcmtool.model import Connection, Finding, InputInfo, Severity
+from ibcmtool.views.filters import at_least
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

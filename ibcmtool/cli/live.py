@@ -23,16 +23,16 @@ from ibcmtool.cli.options import (
     with_filters,
 )
 from ibcmtool.cli.output import make_console, warn
-from ibcmtool.filters import Filter, at_least
+from ibcmtool.formatting import SECOND
 from ibcmtool.model import Severity
-from ibcmtool.words import SECOND
+from ibcmtool.views.filters import Filter, at_least
 
 if TYPE_CHECKING:
     from ibcmtool.cli.options import ColorChoice
-    from ibcmtool.live.output import Front, Output
-    from ibcmtool.live.reading import Reading
-    from ibcmtool.live.recording import Rotation
-    from ibcmtool.live.session import Session
+    from ibcmtool.engine.live import Session
+    from ibcmtool.reports.live_output import Output, Renderer
+    from ibcmtool.reports.recording import Rotation
+    from ibcmtool.sources.live.reading import Reading
 
 LiveFormat = Literal["text", "jsonl"]
 
@@ -58,7 +58,7 @@ def _limit(text: str) -> str:
 
 
 def _rotation(texts: list[str], keep: int) -> Rotation:
-    from ibcmtool.live.recording import Rotation
+    from ibcmtool.reports.recording import Rotation
 
     size = span = 0
     for text in texts:
@@ -145,12 +145,12 @@ def live(
     --quiet shows the final report only, for use under a service manager. Exit code as of analyze: 0 nothing as bad as
     --fail-on, 1 there was, 2 a source that this host does not have, or that was damaged.
     """
-    from ibcmtool.live.hooks import Command, notify
-    from ibcmtool.live.output import Output
-    from ibcmtool.live.reading import Reading
-    from ibcmtool.live.recording import Recording
-    from ibcmtool.live.session import Session
+    from ibcmtool.engine.live import Session
+    from ibcmtool.reports.hooks import Command, notify
+    from ibcmtool.reports.live_output import Output
+    from ibcmtool.reports.recording import Recording
     from ibcmtool.sources.live import source_of
+    from ibcmtool.sources.live.reading import Reading
 
     rotation = _rotation(rotate or [], files)
     sources = [source_of(text) for text in source]
@@ -203,22 +203,22 @@ def _front(
     lines: bool,
     quiet: bool,
     keep: float,
-) -> Front:
-    from ibcmtool.live import fronts
+) -> Renderer:
+    from ibcmtool.reports import live_renderers
     from ibcmtool.reports.clock import Clock
 
     if output_format == "jsonl":
         from ibcmtool.reports.live_json import JsonLines
 
-        return fronts.Json(JsonLines(sys.stdout))
+        return live_renderers.Json(JsonLines(sys.stdout))
     from ibcmtool.reports.page import Page
 
     page, clock = Page(make_console(color)), Clock("local" if local else "utc")
     if quiet:
-        return fronts.Quiet(page, clock)
+        return live_renderers.Quiet(page, clock)
     if page.width is not None and not lines:
-        return fronts.Screen(page, clock, session.sources, int(keep * SECOND))
-    return fronts.Scrolling(page, clock, several_sources=len(session.sources) > 1)
+        return live_renderers.Screen(page, clock, session.sources, int(keep * SECOND))
+    return live_renderers.Scrolling(page, clock, several_sources=len(session.sources) > 1)
 
 
 class Ending:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from ibcmtool.filters import Filter
 from ibcmtool.model import Outcome, Policy, TimewaitModel
+from ibcmtool.views.filters import Filter
 
 ColorChoice = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "jsonl"]

@@ -19,7 +19,7 @@ from ibcmtool.cli.options import (
 )
 from ibcmtool.cli.output import make_console, warn, warn_of_inputs
 from ibcmtool.cli.progress import reading
-from ibcmtool.filters import Filter, apply
+from ibcmtool.views.filters import Filter, apply
 
 
 @with_filters
@@ -39,7 +39,7 @@ def timeline(
 
     Exit code: 0, or 2 when an input could not be read, or not to its end.
     """
-    from ibcmtool.analysis import analyze
+    from ibcmtool.engine.files import analyze
     from ibcmtool.reports import ladder
     from ibcmtool.reports.clock import Clock
 

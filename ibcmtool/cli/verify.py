@@ -36,7 +36,7 @@ def verify(
     its end, or there is no tshark.
     """
     from ibcmtool.reports.page import Page
-    from ibcmtool.sources import open_capture
+    from ibcmtool.sources.files import open_capture
     from ibcmtool.verify import TsharkError
     from ibcmtool.verify import verify as compare_files
 
@@ -70,7 +70,7 @@ def _as_file(file: Path) -> Iterator[str]:
 def _report(page: Page, result: Comparison, limit: int) -> None:
     from rich.text import Text
 
-    from ibcmtool import words
+    from ibcmtool import formatting
     from ibcmtool.reports import style
 
     shown = result.differences[: limit or None]
@@ -86,14 +86,14 @@ def _report(page: Page, result: Comparison, limit: int) -> None:
             page.write(page.text(f"and {hidden:,} more: --limit 0 lists them all", style.QUIET))
         page.write()
     lines = [
-        page.text(f"Known fault of Wireshark, {words.count(count, 'field')}: {fault}.", style.QUIET)
+        page.text(f"Known fault of Wireshark, {formatting.count(count, 'field')}: {fault}.", style.QUIET)
         for fault, count in result.faults.most_common()
     ]
-    different = words.count(len(result.differences), "difference") if result.differences else "no difference"
+    different = formatting.count(len(result.differences), "difference") if result.differences else "no difference"
     verdict = (
-        f"{words.count(result.frames, 'frame')}, {words.count(result.fields, 'field')} compared with tshark "
+        f"{formatting.count(result.frames, 'frame')}, {formatting.count(result.fields, 'field')} compared with tshark "
         f"{result.tshark_version}: {different}, "
-        f"{words.count(result.faults.total(), 'known fault')} of Wireshark explained."
+        f"{formatting.count(result.faults.total(), 'known fault')} of Wireshark explained."
     )
     lines.append(page.text(verdict, style.BAD if result.differences else style.GOOD))
     for line in lines:

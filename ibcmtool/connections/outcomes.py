@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibcmtool.connections.lapses import Lapse
+from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.model import Connection, DataPacket, Role, Step
 
 _LETTERS = {
@@ -67,7 +67,7 @@ def note_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:
     return first
 
 
-def note_lapse(connection: Connection, lapse: Lapse, in_sight: bool) -> None:
+def note_deadline(connection: Connection, lapse: Deadline, in_sight: bool) -> None:
     """Write down what passing time decided; not what became of it, where an answer may have come out of sight."""
     if lapse.kind in ("REQ_EXHAUSTED", "REP_EXHAUSTED"):
         connection.closed = lapse.time

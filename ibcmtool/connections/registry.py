@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from ibcmtool.connections.births import EndpointNames, adopt, new_connection, partial_connection
-from ibcmtool.connections.book import Book, Match, conflict_with, is_twin
-from ibcmtool.connections.messages import continues, is_xrc
+from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
+from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection
+from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.model import CmMessage, Connection, Role
 
 
@@ -24,7 +24,7 @@ class Registry:
         apply: Callable[[Connection, Role, CmMessage], object],
         leave: Callable[[Connection], object],
     ) -> None:
-        self._book = Book()
+        self._index = ConnectionIndex()
         self.live: OrderedDict[int, Connection] = OrderedDict()  # by id, the oldest first
         self._endpoint_names = endpoint_names
         self._apply = apply
@@ -33,7 +33,7 @@ class Registry:
 
     def remove(self, connection: Connection) -> None:
         """It has ended."""
-        self._book.remove(connection)
+        self._index.remove(connection)
         del self.live[connection.id]
 
     def request(self, message: CmMessage) -> Match | None:
@@ -41,21 +41,21 @@ class Registry:
         fields = message.fields
         if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
             return None
-        known = self._book.request(message)
+        known = self._index.request(message)
         if known is not None and known.request is None and message.type == "REQ":
             adopt(known, message, self._endpoint_names)
-            self._book.add_holder(known, known.active)
+            self._index.add_holder(known, known.active)
             return known, "active"
         if known is not None and continues(known, message):
             return known, "active"
         connection = new_connection(self._number(), message, self._endpoint_names)
         if known is not None:
             if known.steps[0].message.mad == message.mad:
-                connection.ghost_of = known
+                connection.late_duplicate_of = known
             else:
                 connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
-        connection.twin_of = self._book.twin(connection, message)
-        connection.request_conflicts = self._book.conflicts(
+        connection.proxied_copy_of = self._index.twin(connection, message)
+        connection.request_conflicts = self._index.conflicts(
             connection, connection.active, connection.passive, message.time
         )
         self._enter(connection)
@@ -66,12 +66,12 @@ class Registry:
         fields = message.fields
         if (fields.request_id if message.type == "SIDR_REP" else fields.remote_comm_id) is None:
             return None
-        match = self._book.answer(message)
+        match = self._index.answer(message)
         if match is None:
             match = partial_connection(self._number(), message)
             connection = match[0]
             self._enter(connection)
-            self._book.add_passive(connection)
+            self._index.add_passive(connection)
             return match
         connection, sender = match
         if sender == "passive" and message.type in ("REP", "MRA"):
@@ -81,7 +81,7 @@ class Registry:
         elif connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
             # The REP was not captured; this message names both ids.
             connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
-            self._book.add_passive(connection)
+            self._index.add_passive(connection)
         return connection, sender
 
     def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
@@ -91,7 +91,7 @@ class Registry:
             return None
         request = connection.steps[0].message
         twin = new_connection(self._number(), request, self._endpoint_names)
-        twin.twin_of = connection
+        twin.proxied_copy_of = connection
         self._enter(twin)
         self._apply(twin, "active", request)
         return twin
@@ -102,7 +102,7 @@ class Registry:
         if passive.comm_id is not None and passive.comm_id != fields.local_comm_id:
             if passive.state not in ("REQ_RCVD", "MRA_REQ_SENT", "IDLE", "LISTEN", "TIMEWAIT"):
                 return  # a second answer while the first one stands: not a new life
-            self._book.release(connection)
+            self._index.release(connection)
             self._leave(connection)
             passive.timewait = None
         elif passive.comm_id is not None and (message.type == "MRA" or connection.reply is not None):
@@ -112,13 +112,13 @@ class Registry:
             connection.reply = fields
             passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
             passive.ca_guid = fields.local_ca_guid
-            connection.reply_conflicts = self._book.conflicts(connection, passive, connection.active, message.time)
-        self._book.add_passive(connection)
+            connection.reply_conflicts = self._index.conflicts(connection, passive, connection.active, message.time)
+        self._index.add_passive(connection)
 
     def _enter(self, connection: Connection) -> None:
         """A connection that begins."""
         self.live[connection.id] = connection
-        self._book.add_active(connection)
+        self._index.add_active(connection)
 
     def _number(self) -> int:
         self._count += 1

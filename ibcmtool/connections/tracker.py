@@ -1,7 +1,7 @@
 """The tracker: CM messages in, connections and events out.
 
 Feed it messages in the order of their times (a little disorder is harmless), advance it when time passes without a
-message, finish it at the end of the capture. Events are told one by one, as they happen: whoever is told sees each
+message, finish it at the end of the capture. Events are emitted one by one, as they happen: whoever gets them sees each
 connection as it is at that moment. The tracker never raises on any message, and judges nothing: the rules do.
 """
 
@@ -11,25 +11,25 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from ibcmtool.connections.births import EndpointNames
-from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
-from ibcmtool.connections.implementation import TELLING, Implementations
-from ibcmtool.connections.lapses import (
+from ibcmtool.connections.connection_index import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.creation import EndpointNames
+from ibcmtool.connections.data_watch import DataWatch
+from ibcmtool.connections.deadlines import (
     LINGER,
-    Lapse,
+    Deadline,
     all_sent,
+    deadlines,
     forgettable,
     is_over,
-    lapses,
     least_wait,
     leave_timewait,
 )
-from ibcmtool.connections.messages import ADDRESSED, VARIANTS, is_copy, misaddressed, variant
-from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_lapse
+from ibcmtool.connections.implementation import TELLING, Implementations
+from ibcmtool.connections.matching import ADDRESSED, VARIANTS, is_copy, misaddressed, variant
+from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_deadline
 from ibcmtool.connections.registry import Registry
 from ibcmtool.connections.tables import JOINT
 from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait, timewait
-from ibcmtool.connections.watch import Watch
 from ibcmtool.model import (
     PEER,
     CmMessage,
@@ -59,14 +59,14 @@ new = tuple.__new__  # Event(...) takes twice as long
 # as long as timewait lasts, and a bound for the memory that a storm of short connections takes.
 MOST_OVER = 8192
 
-Tell = Callable[[Event], object]
+Emit = Callable[[Event], object]
 Covered = Callable[[Connection, int, int], bool]
 
 
 class Tracker:
     """Replays CM messages into connections.
 
-    `tell` is called with each event. `endpoint_names(service_id, private_data)` gives the names of both ends where a
+    `emit` is called with each event. `endpoint_names(service_id, private_data)` gives the names of both ends where a
     REQ's private data holds them. `timewait_model` says how long timewait lasts (timers.timewait); auto goes by what is
     recognised of each CA.
     `watched` is the set of QPNs whose data packets are worth feeding. `most` is how many connections are remembered at
@@ -76,19 +76,19 @@ class Tracker:
 
     def __init__(
         self,
-        tell: Tell,
+        emit: Emit,
         endpoint_names: EndpointNames | None = None,
         timewait_model: TimewaitModel = "auto",
         *,
         most: int | None = None,
         covered: Covered | None = None,
     ) -> None:
-        self._tell = tell
+        self._emit = emit
         self._timewait_model = timewait_model
         self._implementations = Implementations()
         self._settled = self._implementations.settled
-        self._watch = Watch()
-        self._registry = Registry(endpoint_names, self._apply, self._watch.leave)
+        self._data_watch = DataWatch()
+        self._registry = Registry(endpoint_names, self._apply, self._data_watch.leave)
         self._live = self._registry.live
         self._most = most
         self._covered = covered
@@ -103,12 +103,12 @@ class Tracker:
         self._least_wait = exponent(
             LONGEST_EXPONENT
         )  # of all connections so far: no deadline comes sooner after a step
-        self._lapsed: dict[int, set[Lapse]] = {}  # deadlines already told
+        self._reached: dict[int, set[Deadline]] = {}  # deadlines already told
         self._duties: dict[int, list[tuple[int, Connection]]] = {}  # stale connection -> (deadline, refused attempt)
 
     @property
-    def watched(self) -> Watch:
-        return self._watch
+    def watched(self) -> DataWatch:
+        return self._data_watch
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -135,18 +135,18 @@ class Tracker:
                 if earlier.mad == message.mad and step.sender == sender:
                     if is_copy(earlier, message):
                         step.sightings += (Sighting(message.file, message.frame, time),)
-                        self._tell(Event("SIGHTING", time, connection, step))
+                        self._emit(Event("SIGHTING", time, connection, step))
                         return
                     first = first or step
         step = self._apply(connection, sender, message, first)
         if kind in TELLING and connection.end(sender).ca_guid not in self._settled:
             self._implementations.see(connection, step)
-        self._tell(new(Event, (kind, time, connection, step, None, None)))
+        self._emit(new(Event, (kind, time, connection, step, None, None)))
         if kind == "REJ":
             self._stale(connection, step)
         elif kind == "DREQ" and self._duties:
             self._duty_done(connection, step)
-        self._watch.attend(connection)
+        self._data_watch.attend(connection)
         due = self._due.get(connection.id)
         if due is None or due > time + self._least_wait:
             # What this step sets comes no sooner than this; looking closer can wait until then.
@@ -162,10 +162,10 @@ class Tracker:
     def feed_data(self, packet: DataPacket) -> None:
         """One RC or UC packet to a watched QPN."""
         self.advance(packet.time)
-        for connection, sender in self._watch.senders(packet):
+        for connection, sender in self._data_watch.senders(packet):
             if note_data(connection, sender, packet):
-                self._tell(Event("DATA", packet.time, connection, role=sender))
-            self._watch.attend(connection)
+                self._emit(Event("DATA", packet.time, connection, role=sender))
+            self._data_watch.attend(connection)
 
     def advance(self, time: int) -> None:
         """Let the capture's time pass; it never goes back."""
@@ -181,16 +181,16 @@ class Tracker:
         """The end of the capture: what is still open is told as it stands, in the order of the connections."""
         for connection in list(self._live.values()):
             for _, refused in self._duties.pop(connection.id, ()):
-                self._tell(Event("STALE_DUTY", self._now, refused, related=connection))
+                self._emit(Event("STALE_DUTY", self._now, refused, related=connection))
         for connection in list(self._live.values()):
             # The last wait may reach beyond the capture: with every allowed send seen, no further one will come.
             for message_type, role in RETRIED:
                 state = connection.end(role).state
                 if state == f"{message_type}_SENT" and all_sent(connection, message_type, role):
-                    self._lapse(connection, Lapse(self._now, f"{message_type}_EXHAUSTED", role))
+                    self._reach(connection, Deadline(self._now, f"{message_type}_EXHAUSTED", role))
             leave_timewait(connection, self._now)
             self._name_implementations(connection)
-            self._tell(Event("ENDED", self._now, connection))
+            self._emit(Event("ENDED", self._now, connection))
         self._live.clear()
         self._heap.clear()
         self._next = NEVER
@@ -256,14 +256,14 @@ class Tracker:
                 self._duties.setdefault(old.id, []).append((deadline, connection))
                 self._schedule(old, deadline)
             else:  # no DREQ is owed: not established there, or its DREQ is under way already
-                self._tell(Event("STALE_DUTY", step.message.time, connection, related=old))
+                self._emit(Event("STALE_DUTY", step.message.time, connection, related=old))
 
     def _duty_done(self, connection: Connection, step: Step) -> None:
         if step.disposition != "ignored":
             for _, refused in self._duties.pop(connection.id, ()):
-                self._tell(Event("STALE_DUTY", step.message.time, refused, step, related=connection))
+                self._emit(Event("STALE_DUTY", step.message.time, refused, step, related=connection))
 
-    # -- what lapses? ----------------------------------------------------------------------------------------------
+    # -- what deadlines? ----------------------------------------------------------------------------------------------
 
     def _schedule(self, connection: Connection, due: int) -> None:
         """Look at this connection again at `due`, or sooner if that is planned already."""
@@ -273,11 +273,11 @@ class Tracker:
             heapq.heappush(self._heap, (due, connection.id))
             self._next = self._heap[0][0]
 
-    def _pending(self, connection: Connection) -> Iterator[Lapse]:
-        told = self._lapsed.get(connection.id, ())
-        yield from (lapse for lapse in lapses(connection) if lapse not in told)
+    def _pending(self, connection: Connection) -> Iterator[Deadline]:
+        told = self._reached.get(connection.id, ())
+        yield from (lapse for lapse in deadlines(connection) if lapse not in told)
         for deadline, _ in self._duties.get(connection.id, ()):
-            yield Lapse(deadline, "STALE_DUTY")
+            yield Deadline(deadline, "STALE_DUTY")
 
     def _wake(self, connection: Connection, now: int) -> None:
         for lapse in sorted(self._pending(connection), key=lambda lapse: lapse.time):
@@ -286,20 +286,20 @@ class Tracker:
             if lapse.kind == "ENDED":
                 self._end(connection, lapse.time)
                 return
-            self._lapse(connection, lapse)
+            self._reach(connection, lapse)
         due = min((lapse.time for lapse in self._pending(connection)), default=None)
         if due is not None:  # a quiet connection with nothing due is left alone until its next message
             self._schedule(connection, due)
 
-    def _lapse(self, connection: Connection, lapse: Lapse) -> None:
+    def _reach(self, connection: Connection, lapse: Deadline) -> None:
         if lapse.kind == "STALE_DUTY":
             over = [refused for deadline, refused in self._duties[connection.id] if deadline <= lapse.time]
             self._duties[connection.id] = [d for d in self._duties[connection.id] if d[0] > lapse.time]
             for refused in over:
-                self._tell(Event("STALE_DUTY", lapse.time, refused, related=connection))
+                self._emit(Event("STALE_DUTY", lapse.time, refused, related=connection))
             return
         if lapse.kind == "DREQ_LAPSED":
-            self._lapsed.setdefault(connection.id, set()).add(lapse)
+            self._reached.setdefault(connection.id, set()).add(lapse)
         elif lapse.role is not None:
             end = connection.end(lapse.role)
             if lapse.kind == "DREQ_EXHAUSTED":
@@ -308,11 +308,11 @@ class Tracker:
             else:
                 end.state = "IDLE"
         in_sight = self._covered is None or self._covered(connection, connection.steps[-1].message.time, lapse.time)
-        note_lapse(connection, lapse, in_sight)
-        self._watch.attend(connection)
+        note_deadline(connection, lapse, in_sight)
+        self._data_watch.attend(connection)
         if is_over(connection):
             self._over[connection.id] = connection
-        self._tell(Event(lapse.kind, lapse.time, connection, role=lapse.role))
+        self._emit(Event(lapse.kind, lapse.time, connection, role=lapse.role))
 
     def _make_room(self, connection: Connection) -> None:
         """Connections that are over wait for late repetitions, but only so many of them."""
@@ -330,14 +330,14 @@ class Tracker:
     def _end(self, connection: Connection, time: int) -> None:
         leave_timewait(connection, time)
         self._name_implementations(connection)
-        self._tell(new(Event, ("ENDED", time, connection, None, None, None)))
+        self._emit(new(Event, ("ENDED", time, connection, None, None, None)))
         self._registry.remove(connection)
-        self._watch.leave(connection)
+        self._data_watch.leave(connection)
         number = connection.id
         self._due.pop(number, None)
         self._over.pop(number, None)
-        if number in self._lapsed:
-            del self._lapsed[number]
+        if number in self._reached:
+            del self._reached[number]
         if number in self._duties:
             del self._duties[number]
 

@@ -9,8 +9,11 @@ from typing import Any
 
 from dissectors.icrc import icrc_of, icrc_ok, vcrc_of
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE, UD_SEND_ONLY_IMMEDIATE
-from ibcmtool.decode import KINDS, Decoder
-from ibcmtool.frames import (
+from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
+from ibcmtool.redaction.private_data import redacted
+from ibcmtool.redaction.pseudonyms import Pseudonyms
+from ibcmtool.wire.decode import KINDS, Decoder
+from ibcmtool.wire.frames import (
     ERF,
     ERF_ETHERNET,
     ERF_ETHERNET_PAD,
@@ -21,11 +24,8 @@ from ibcmtool.frames import (
     Kind,
     erf_record,
 )
-from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
-from ibcmtool.neighbours import announcement
-from ibcmtool.readers import layer_size, layout
-from ibcmtool.redaction.private_data import redacted
-from ibcmtool.redaction.pseudonyms import Pseudonyms
+from ibcmtool.wire.neighbours import announcement
+from ibcmtool.wire.readers import layer_size, layout
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
 

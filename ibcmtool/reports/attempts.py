@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Connection
 from ibcmtool.reports import rejects
 from ibcmtool.reports.clock import Clock
@@ -20,9 +20,11 @@ MOST_IN_JSON = 100  # groups, the largest
 def sentence(group: Attempts, clock: Clock) -> str:
     """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ..."."""
     clients = len(group.clients)
-    several = f"of {'over ' if clients >= MOST_CLIENTS else ''}{words.count(clients, 'client')} " if clients > 1 else ""
+    several = (
+        f"of {'over ' if clients >= MOST_CLIENTS else ''}{formatting.count(clients, 'client')} " if clients > 1 else ""
+    )
     span = group.over - group.opened
-    text = f"{words.count(group.count, 'attempt')} {several}in {words.duration(span)}, {_all_ended(group)}"
+    text = f"{formatting.count(group.count, 'attempt')} {several}in {formatting.duration(span)}, {_all_ended(group)}"
     retry = group.retry()
     if retry is not None:
         return f"{text}; {retry_words(retry, clock, group.opened)}"
@@ -38,7 +40,7 @@ def _all_ended(group: Attempts) -> str:
     if ending.outcome == "partial":
         return "all given up by the requester (REJ 4); none of their REQs is in the capture"
     how = "all timed out" if ending.outcome == "timed_out" else "all unfinished at the end of the capture"
-    requests = words.count(group.requests, "REQ")
+    requests = formatting.count(group.requests, "REQ")
     requests += f" ({group.repeated:,} of them retransmissions)" if group.repeated else ""
     if ending.answered:
         return f"{how} although {target(group)} had answered; {requests}"
@@ -72,7 +74,7 @@ def _meaning(group: Attempts, refusal: Refusal) -> str:
 
 def target(group: Attempts) -> str:
     """ "port 4420 of 10.0.0.2", where the name of the passive end has a port; else its address and the service."""
-    address = words.address(group.key.passive)
+    address = formatting.address(group.key.passive)
     host, _, port = group.passive_name.rpartition(":")
     if host and port.isdecimal() and host.strip("[]") == address:
         return f"port {port} of {address}"
@@ -90,11 +92,11 @@ def retry_of(connection: Connection) -> Retry | None:
 
 def retry_words(retry: Retry, clock: Clock, near: int) -> str:
     """The earliest safe retry, or why it cannot be told; `near` is a time whose day the reader knows."""
-    held = f"connection{'s' if len(retry.held) > 1 else ''} {words.numbers(retry.held)}"
+    held = f"connection{'s' if len(retry.held) > 1 else ''} {formatting.numbers(retry.held)}"
     if retry.time is None:
         why = "the old connection is not in the capture" if not retry.held else f"no DREQ on {held} was seen"
         return f"earliest safe retry unknown: {why}"
-    moment = -(-retry.time // words.MILLISECOND) * words.MILLISECOND
+    moment = -(-retry.time // formatting.MILLISECOND) * formatting.MILLISECOND
     day = f"{clock.date(moment)} " if clock.date(moment) != clock.date(near) else ""
     about = "about " if retry.assumed else ""
     text = f"earliest safe retry {about}{day}{clock.time(moment, 3)} {clock.zone_name(moment)}"
@@ -118,18 +120,18 @@ def _json_object(group: Attempts) -> dict[str, Any]:
         "attempts": group.count,
         "connections": group.ids,
         "clients": clients,
-        "active": group.active_name or (words.address(next(iter(group.clients))) if clients == 1 else None),
-        "passive": group.passive_name or words.address(group.key.passive),
+        "active": group.active_name or (formatting.address(next(iter(group.clients))) if clients == 1 else None),
+        "passive": group.passive_name or formatting.address(group.key.passive),
         "service": {
-            "id": None if group.service_id is None else words.service_id(group.service_id),
+            "id": None if group.service_id is None else formatting.service_id(group.service_id),
             "name": group.key.service,
         },
         "outcome": group.ending.outcome,
         "reason": None if refusal is None else refusal.reason,
         "words": (refusal.words or None) if refusal is not None else None,
-        "first": words.seconds(group.opened),
-        "last": words.seconds(group.last_opened),
+        "first": formatting.seconds(group.opened),
+        "last": formatting.seconds(group.last_opened),
         "requests": {"sent": group.requests, "retransmissions": group.repeated},
-        "earliest_safe_retry": None if retry is None or retry.time is None else words.seconds(retry.time),
+        "earliest_safe_retry": None if retry is None or retry.time is None else formatting.seconds(retry.time),
         "retry_basis": None if retry is None else retry.basis,
     }

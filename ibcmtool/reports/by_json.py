@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Outcome
 from ibcmtool.reports.json import input_object, write_head, write_list
 from ibcmtool.reports.pieces import in_pieces
@@ -57,7 +57,7 @@ def row_object(row: Row) -> Object:
     if row.service is not None:
         service_id = row.service.id
         about["service"] = {
-            "id": None if service_id is None else words.service_id(service_id),
+            "id": None if service_id is None else formatting.service_id(service_id),
             "name": row.service.name,
         }
     parties = {"clients": row.clients, "targets": row.targets, "parties_complete": row.complete}
@@ -94,21 +94,21 @@ def _tally(tally: Tally, parties: Object) -> Object:
             "unknown": tally.unanswered - arrivals["seen"] - arrivals["never seen"],
             "given_up_unseen": tally.unseen,
         },
-        "peak": {"second": words.seconds(tally.peak.time), "requests": tally.peak.number}
+        "peak": {"second": formatting.seconds(tally.peak.time), "requests": tally.peak.number}
         if tally.peak.number
         else None,
         "reply_after_first_request": _times(tally.first_to_reply),
         "reply_after_last_request": _times(tally.last_to_reply),
         "by_code": dict(sorted(tally.codes.items())),
         "worst": tally.worst,
-        "first": None if tally.first is None else words.seconds(tally.first),
-        "last": None if tally.last is None else words.seconds(tally.last),
+        "first": None if tally.first is None else formatting.seconds(tally.first),
+        "last": None if tally.last is None else formatting.seconds(tally.last),
     }
 
 
 def _party(party: Party) -> Object:
     gid = party.address.gid
-    return {"name": party.name, "gid": None if gid is None else words.gid(gid), "lid": party.address.lid}
+    return {"name": party.name, "gid": None if gid is None else formatting.gid(gid), "lid": party.address.lid}
 
 
 def _outcomes(outcomes: Counter[Outcome]) -> dict[str, int]:
@@ -131,8 +131,8 @@ def _times(times: Times) -> Object | None:
         return None
     return {
         "count": times.count,
-        "p50": words.seconds(times.percentile(50)),
-        "p99": words.seconds(times.percentile(99)),
-        "max": words.seconds(times.maximum),
+        "p50": formatting.seconds(times.percentile(50)),
+        "p99": formatting.seconds(times.percentile(99)),
+        "max": formatting.seconds(times.maximum),
         "exact": times.exact,
     }

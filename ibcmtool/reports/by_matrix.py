@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Address, Outcome
 from ibcmtool.reports import columns, style
 from ibcmtool.reports.columns import Column
@@ -23,16 +23,18 @@ def lines(page: Page, rows: Sequence[Row]) -> Iterator[Text]:
     active, passive = (sorted({pair[at] for pair in pairs}, key=_order) for at in (0, 1))
     if len(active) < 2 or len(passive) < 2 or len({*active, *passive}) > MOST:
         return
-    table = [Column(f"active {page.glyphs.arrow} passive", cells=[[page.text(words.address(node))] for node in active])]
+    table = [
+        Column(f"active {page.glyphs.arrow} passive", cells=[[page.text(formatting.address(node))] for node in active])
+    ]
     for node in passive:
         cells = [[_cell(page, pairs.get((other, node)))] for other in active]
-        table.append(Column(words.address(node), "right", cells=cells))
+        table.append(Column(formatting.address(node), "right", cells=cells))
     if not columns.fits(table, page.width):
         return
     yield from (line for _, line in columns.draw(page, table))
     outcomes = [outcome for outcome in LETTERS if any(row.tally.outcomes[outcome] for row in rows)]
     if outcomes:
-        legend = ", ".join(f"{LETTERS[outcome]} {words.OUTCOMES[outcome]}" for outcome in outcomes)
+        legend = ", ".join(f"{LETTERS[outcome]} {formatting.OUTCOMES[outcome]}" for outcome in outcomes)
         yield from page.hanging(Text(), page.text(f"Connections of each pair: {legend}; the others bare.", style.QUIET))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.reports import attempts, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
@@ -27,7 +27,7 @@ def notes(page: Page, row: Row, clock: Clock, *, several_inputs: bool) -> Iterat
     if tally.unanswered and (row.active is None or several_inputs):
         yield from page.hanging(head, page.text(_unanswered(tally, several_inputs), style.OUTCOME["timed_out"]))
     if tally.unseen:
-        text = f"{words.count(tally.unseen, 'attempt')} given up (REJ 4) of which no REQ was seen"
+        text = f"{formatting.count(tally.unseen, 'attempt')} given up (REJ 4) of which no REQ was seen"
         yield from page.hanging(head, page.text(text, style.OUTCOME["timed_out"]))
     if row.active is not None:
         return
@@ -50,7 +50,7 @@ def _refusals(tally: Tally) -> str:
 
 def _unanswered(tally: Tally, several_inputs: bool) -> str:
     """How many attempts nobody answered, and whether their REQs were seen at the target."""
-    text = f"{tally.unanswered:,} of {words.count(tally.connections, 'attempt')} without an answer"
+    text = f"{tally.unanswered:,} of {formatting.count(tally.connections, 'attempt')} without an answer"
     seen, missing = tally.arrivals["seen"], tally.arrivals["never seen"]
     if not seen and not missing:
         who = "these captures cannot" if several_inputs else "one capture cannot"
@@ -71,8 +71,8 @@ def _unanswered(tally: Tally, several_inputs: bool) -> str:
 def _requests(row: Row, clock: Clock) -> str:
     """How many REQs came, of how many clients, and how many in the busiest second."""
     tally = row.tally
-    text = f"{words.count(tally.requests, 'REQ')} of "
-    text += f"{'' if row.complete else 'at least '}{words.count(row.clients, 'client')}"
+    text = f"{formatting.count(tally.requests, 'REQ')} of "
+    text += f"{'' if row.complete else 'at least '}{formatting.count(row.clients, 'client')}"
     if tally.repeated:
         text += f", {tally.repeated:,} of them retransmissions"
     if tally.peak.number > 1:
@@ -82,7 +82,7 @@ def _requests(row: Row, clock: Clock) -> str:
 
 def _times(times: Times) -> str:
     values = (("p50", times.percentile(50)), ("p99", times.percentile(99)), ("max", times.maximum))
-    return ", ".join(f"{name} {words.duration(value)}" for name, value in values)
+    return ", ".join(f"{name} {formatting.duration(value)}" for name, value in values)
 
 
 def legend(page: Page, view: View) -> Iterator[Text]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import SEVERITIES, Outcome
 from ibcmtool.reports import by_notes, columns, style
 from ibcmtool.reports.clock import Clock
@@ -28,11 +28,11 @@ class _Count(NamedTuple):
     title: str
     number: Callable[[Row], int]
     style: str = ""
-    text: Callable[[int], str] = words.number
+    text: Callable[[int], str] = formatting.number
 
 
 def _outcome(outcome: Outcome) -> _Count:
-    name = words.OUTCOMES[outcome]
+    name = formatting.OUTCOMES[outcome]
     shown = "" if style.OUTCOME[outcome] == style.OUTCOME["closed"] else style.OUTCOME[outcome]
     return _Count(name, lambda row: row.tally.outcomes[outcome], shown)
 
@@ -48,9 +48,9 @@ _OF_TARGETS = (
     *_FAILED,
     _outcome("connecting"),
     _PART,
-    _Count("p50", lambda row: row.tally.last_to_reply.percentile(50), text=words.duration),
-    _Count("p99", lambda row: row.tally.last_to_reply.percentile(99), text=words.duration),
-    _Count("max", lambda row: row.tally.last_to_reply.maximum, text=words.duration),
+    _Count("p50", lambda row: row.tally.last_to_reply.percentile(50), text=formatting.duration),
+    _Count("p99", lambda row: row.tally.last_to_reply.percentile(99), text=formatting.duration),
+    _Count("max", lambda row: row.tally.last_to_reply.maximum, text=formatting.duration),
     _Count("REQs", lambda row: row.tally.requests),
     _Count("again", lambda row: row.tally.repeated),
     _Count("MRAs", lambda row: row.tally.mras),

@@ -8,9 +8,9 @@ from itertools import chain
 from rich.console import Console
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Analysis
-from ibcmtool.reports import by_matrix, by_notes, by_table, head, style, verdict
+from ibcmtool.reports import by_matrix, by_notes, by_table, conclusion, head, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
 from ibcmtool.views.rows import By, View
@@ -38,7 +38,7 @@ def render(view: View, console: Console, *, all_rows: bool, clock: Clock) -> Non
         if written:
             page.write()
     analysis = Analysis(view.policy, view.inputs, [], [], view.totals)
-    for line in chain(verdict.lines(page, analysis, view.totals, depends=view.depends), _hint(page, view)):
+    for line in chain(conclusion.lines(page, analysis, view.totals, depends=view.depends), _hint(page, view)):
         page.write(line)
     page.flush()
 
@@ -47,12 +47,12 @@ def _rest(page: Page, view: View, shown: int) -> Iterator[Text]:
     """What the columns mean, and what they leave out."""
     yield from by_notes.legend(page, view)
     if shown < len(view.rows):
-        noun = words.count(len(view.rows), NOUNS[view.by], PLURALS.get(view.by, ""))
+        noun = formatting.count(len(view.rows), NOUNS[view.by], PLURALS.get(view.by, ""))
         yield from page.hanging(
             Text(), page.text(f"{shown:,} of {noun} shown, problems first: --all lists every one.", style.QUIET)
         )
     if view.others is not None:
-        number = words.count(view.others.tally.connections, "connection")
+        number = formatting.count(view.others.tally.connections, "connection")
         kept = f"the first {len(view.rows):,} {PLURALS.get(view.by, NOUNS[view.by] + 's')}"
         yield from page.hanging(Text(), page.text(f"{number} of others than {kept} have no row.", style.DOUBT))
 

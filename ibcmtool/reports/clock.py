@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
-from ibcmtool import words
+from ibcmtool import formatting
 
 Zone = Literal["utc", "local"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -22,7 +22,7 @@ class Clock:
 
     def _moment(self, ns: int) -> datetime | None:
         try:
-            moment = _EPOCH + timedelta(seconds=ns // words.SECOND)
+            moment = _EPOCH + timedelta(seconds=ns // formatting.SECOND)
             return moment if self.zone == "utc" else moment.astimezone()
         except (OverflowError, OSError, ValueError):
             return None
@@ -31,8 +31,8 @@ class Clock:
         """The time of day, cut (not rounded) to `digits` fractions of a second: "14:07:03.123456"."""
         moment = self._moment(ns)
         if moment is None:
-            return words.seconds(ns)
-        fraction = f".{ns % words.SECOND:09d}"[: digits + 1] if digits else ""
+            return formatting.seconds(ns)
+        fraction = f".{ns % formatting.SECOND:09d}"[: digits + 1] if digits else ""
         return f"{moment:%H:%M:%S}{fraction}"
 
     def date(self, ns: int) -> str:
@@ -54,6 +54,6 @@ class Clock:
     @staticmethod
     def relative(ns: int, digits: int = 6) -> str:
         """Seconds from a start, signed: "+65.899912"."""
-        text = words.seconds(ns)
+        text = formatting.seconds(ns)
         text = text[: len(text) - 9 + digits]
         return text if ns < 0 else "+" + text

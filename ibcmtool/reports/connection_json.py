@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 
-from ibcmtool import services, words
+from ibcmtool import formatting, services
 from ibcmtool.model import Address, Connection, End
 from ibcmtool.reports import values
 from ibcmtool.reports.message_json import messages_text
@@ -35,7 +35,7 @@ def connection_text(conn: Connection, display_filter: str) -> str:
 
 def _end_text(end: End) -> str:
     return (
-        f'{{"name": {quoted(words.end_name(end))}, {_port_text(end.ca_guid, end.address)}, '
+        f'{{"name": {quoted(formatting.end_name(end))}, {_port_text(end.ca_guid, end.address)}, '
         f'"qpn": {"null" if end.qpn is None else _QPN % end.qpn}, '
         f'"comm_id": {"null" if end.comm_id is None else _COMM_ID % end.comm_id}, "state": "{end.state}", '
         f'"timewait_until": {_time(None if end.timewait is None else end.timewait.likely)}, '
@@ -46,11 +46,11 @@ def _end_text(end: End) -> str:
 @lru_cache(4096)
 def _port_text(ca_guid: int | None, address: Address) -> str:
     """What is the same for all connections of a port."""
-    guid = "null" if ca_guid is None else f'"{words.guid(ca_guid)}"'
-    gid = "null" if address.gid is None else f'"{words.gid(address.gid)}"'
+    guid = "null" if ca_guid is None else f'"{formatting.guid(ca_guid)}"'
+    gid = "null" if address.gid is None else f'"{formatting.gid(address.gid)}"'
     return f'"ca_guid": {guid}, "gid": {gid}, "lid": {"null" if address.lid is None else address.lid}'
 
 
 def _time(ns: int | None) -> str:
     """A time or duration."""
-    return "null" if ns is None else f'"{words.seconds(ns)}"'
+    return "null" if ns is None else f'"{formatting.seconds(ns)}"'

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from ibcmtool import services, words
+from ibcmtool import formatting, services
 from ibcmtool.model import SEVERITIES, Connection, Finding, Outcome
 from ibcmtool.reports import attempts, columns, rejects, style
 from ibcmtool.reports.clock import Clock
@@ -82,8 +82,8 @@ def connection_row(conn: Connection, found: Mapping[int, Sequence[Finding]], clo
         note += f"; {attempts.retry_words(retry, clock, conn.opened)}"
     return Row(
         str(conn.id),
-        words.end_name(conn.active),
-        words.end_name(conn.passive),
+        formatting.end_name(conn.active),
+        formatting.end_name(conn.passive),
         services.connection_service(conn),
         conn.outcome,
         rejects.reason(conn) if rejected else None,
@@ -99,11 +99,11 @@ def connection_row(conn: Connection, found: Mapping[int, Sequence[Finding]], clo
 def attempts_row(group: Attempts, found: Mapping[int, Sequence[Finding]], clock: Clock) -> Row:
     """A group of attempts; its duration is that of them all."""
     clients, refusal = len(group.clients), group.ending.refusal
-    active = group.active_name or words.address(next(iter(group.clients)))
+    active = group.active_name or formatting.address(next(iter(group.clients)))
     return Row(
         _ids(group),
-        words.count(clients, "client") if clients > 1 else active,
-        group.passive_name or words.address(group.key.passive),
+        formatting.count(clients, "client") if clients > 1 else active,
+        group.passive_name or formatting.address(group.key.passive),
         group.key.service,
         group.ending.outcome,
         None if refusal is None or refusal.sidr else refusal.reason,
@@ -117,7 +117,7 @@ def attempts_row(group: Attempts, found: Mapping[int, Sequence[Finding]], clock:
 
 
 def _ids(group: Attempts) -> str:
-    text = words.numbers(group.ids)
+    text = formatting.numbers(group.ids)
     last = group.ids[-1] if len(group.ids) == group.count else ""
     return text if len(text) <= MOST_IDS and last else f"{group.ids[0]}..{last}"
 
@@ -184,7 +184,7 @@ def _services(page: Page, rows: Sequence[Row], _: Clock) -> Column:
 def _outcomes(page: Page, rows: Sequence[Row], _: Clock) -> Column:
     cells = []
     for row in rows:
-        text = words.OUTCOMES[row.outcome] + (f" {row.reason}" if row.reason is not None else "")
+        text = formatting.OUTCOMES[row.outcome] + (f" {row.reason}" if row.reason is not None else "")
         cells.append([Text(text, style.OUTCOME[row.outcome])])
     return Column("outcome", cells=cells)
 
@@ -211,7 +211,7 @@ def _durations(page: Page, rows: Sequence[Row], _: Clock) -> Column:
 
 
 def _span(start: int, end: int | None) -> Text:
-    return Text("-", style.QUIET) if end is None else Text(words.duration(end - start))
+    return Text("-", style.QUIET) if end is None else Text(formatting.duration(end - start))
 
 
 def _findings(page: Page, rows: Sequence[Row], _: Clock) -> Column:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 from rich.tree import Tree
 
-from ibcmtool import words
-from ibcmtool.reports import style, telling
+from ibcmtool import formatting
+from ibcmtool.reports import message_summary, style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ibcmtool.detail import FieldDetail, LayerDetail
     from ibcmtool.model import CmMessage, Frame
     from ibcmtool.reports.clock import Clock
     from ibcmtool.reports.page import Page
+    from ibcmtool.wire.detail import FieldDetail, LayerDetail
 
 ENOUGH = 40  # columns for the fields beside the rest of a message's line
 BELOW = 8  # indent of fields that stand below
@@ -35,7 +35,7 @@ def message_lines(page: Page, message: CmMessage, clock: Clock) -> Iterator[Text
         (f"{message.type:<8}", style.HEAD),
         "  ",
     )
-    body = page.text(telling.line(telling.telling(message)))
+    body = page.text(message_summary.line(message_summary.telling(message)))
     if message.icrc_ok is False:
         body.append("  ICRC wrong", style.BAD)
     if any(value is None for value in message.fields):
@@ -67,8 +67,8 @@ def frame_tree(
         for line in _field_lines(page, shown, show_hex):
             branch.add(line)
         if layer.captured is not None:
-            missing = words.count(len(layer.fields) - len(shown), "field")
-            place = words.count(layer.captured, "byte")
+            missing = formatting.count(len(layer.fields) - len(shown), "field")
+            place = formatting.count(layer.captured, "byte")
             branch.add(Text(f"cut here, {place} into the layer: {missing} missing", style.BAD))
     if len(frame.data) < frame.wire_length:
         text = f"cut here: {len(frame.data)} of {frame.wire_length} bytes of the frame were captured"
@@ -94,7 +94,7 @@ def _field_lines(page: Page, fields: list[FieldDetail], show_hex: bool) -> Itera
 
 
 def _ends(page: Page, message: CmMessage) -> str:
-    return f"{words.address(message.source)} {page.glyphs.arrow} {words.address(message.destination)}"
+    return f"{formatting.address(message.source)} {page.glyphs.arrow} {formatting.address(message.destination)}"
 
 
 def _place(field: FieldDetail) -> str:
@@ -111,9 +111,9 @@ def message_object(message: CmMessage) -> dict[str, Any]:
 
     return {
         "frame": message.frame,
-        "time": words.seconds(message.time),
-        "source": words.address(message.source),
-        "destination": words.address(message.destination),
+        "time": formatting.seconds(message.time),
+        "source": formatting.address(message.source),
+        "destination": formatting.address(message.destination),
         "transport": message.transport,
         "type": message.type,
         "psn": message.psn,
@@ -127,7 +127,7 @@ def frame_object(frame: Frame, message: CmMessage, layers: Iterable[LayerDetail]
     """One frame with all its layers for JSON."""
     return {
         "frame": frame.number,
-        "time": words.seconds(frame.time),
+        "time": formatting.seconds(frame.time),
         "type": message.type,
         "captured": len(frame.data),
         "length": frame.wire_length,

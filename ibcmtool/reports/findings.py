@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Finding, Policy, Totals
 from ibcmtool.reports import style, values
 from ibcmtool.reports.clock import Clock
@@ -104,7 +104,7 @@ def _block(
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
-    where = page.join([_connections(finding), words.frames(finding.frames, several_files)], ", ")
+    where = page.join([_connections(finding), formatting.frames(finding.frames, several_files)], ", ")
     where.stylize(style.HEAD)
     title = Text(" ").join(
         [
@@ -136,13 +136,13 @@ def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str
     ]
     frames = [frame for finding in findings for frame in finding.frames]
     if len(frames) <= MOST_LISTED:
-        parts.append(words.frames(frames, several_files))
-    return f"{words.count(len(findings), 'more attempt')} alike: {', '.join(filter(None, parts))}"
+        parts.append(formatting.frames(frames, several_files))
+    return f"{formatting.count(len(findings), 'more attempt')} alike: {', '.join(filter(None, parts))}"
 
 
 def _numbered(noun: str, numbers: Sequence[int], short: bool) -> str:
     """ "connections 4-7, 9"; of a long list the beginning and the last one."""
-    listed = words.numbers(numbers).split(", ")
+    listed = formatting.numbers(numbers).split(", ")
     most = MOST_LISTED if short else MOST_IN_A_LINE
     if len(listed) > most:
         listed = [*listed[:most], f"... {max(numbers)}"]
@@ -166,7 +166,7 @@ def _connections(finding: Finding) -> str:
         return ""
     own = f"connection {finding.connection}"
     related = sorted(set(finding.related) - {finding.connection})
-    return own + (f" (with {words.numbers(related)})" if related else "")
+    return own + (f" (with {formatting.numbers(related)})" if related else "")
 
 
 def _policy_note(finding: Finding, policy: Policy) -> str:
@@ -194,11 +194,11 @@ def _number(key: str, value: Any, clock: Clock) -> tuple[str, str]:
         return _words(key), "yes" if made else "no"
     if isinstance(made, list):
         return _words(key), " ".join(map(str, made))
-    return _words(key), words.psn(made) if isinstance(made, int) and key.endswith("psn") else str(made)
+    return _words(key), formatting.psn(made) if isinstance(made, int) and key.endswith("psn") else str(made)
 
 
 def _moment(ns: int, clock: Clock) -> str:
-    return clock.full(ns) if abs(ns) >= _ABSOLUTE else words.duration(ns)
+    return clock.full(ns) if abs(ns) >= _ABSOLUTE else formatting.duration(ns)
 
 
 def _words(key: str) -> str:

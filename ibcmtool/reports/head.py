@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from ibcmtool import words
-from ibcmtool.coverage import holes
+from ibcmtool import formatting
 from ibcmtool.model import InputInfo
 from ibcmtool.reports import style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
-from ibcmtool.sources.link_types import NAMES
+from ibcmtool.rules.facts.coverage import holes
+from ibcmtool.wire.link_types import NAMES
 
 
 def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
@@ -28,7 +28,7 @@ def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
         for trouble in _troubles(info):
             yield from page.hanging(Text(f"    {page.glyphs.bad} ", style.DOUBT), page.text(trouble, style.DOUBT))
     for begin, end in holes(inputs):
-        text = f"no frame in any input for {words.duration(end - begin)} from {clock.full(begin, 0)} on"
+        text = f"no frame in any input for {formatting.duration(end - begin)} from {clock.full(begin, 0)} on"
         yield from page.hanging(Text(f"{page.glyphs.bad} ", style.DOUBT), page.text(text, style.DOUBT))
 
 
@@ -36,21 +36,21 @@ def _facts(info: InputInfo, clock: Clock) -> Iterator[str]:
     if info.format:
         yield info.format
     yield from (NAMES.get(number, f"link type {number}") for number in info.link_types)
-    yield words.count(info.frames, "frame")
-    yield words.count(info.cm_messages, "CM message")
+    yield formatting.count(info.frames, "frame")
+    yield formatting.count(info.cm_messages, "CM message")
     if info.first_time is not None and info.last_time is not None:
-        yield f"{clock.full(info.first_time, 0)} + {words.duration(info.last_time - info.first_time)}"
+        yield f"{clock.full(info.first_time, 0)} + {formatting.duration(info.last_time - info.first_time)}"
     if info.clock_given:
         way = "ahead" if info.clock_offset >= 0 else "behind"
-        yield f"clock {words.exact(abs(info.clock_offset))} {way}, as given"
+        yield f"clock {formatting.exact(abs(info.clock_offset))} {way}, as given"
     if info.shared_packets:
-        yield f"{words.count(info.shared_packets, 'packet')} also in an input before"
+        yield f"{formatting.count(info.shared_packets, 'packet')} also in an input before"
 
 
 def _troubles(info: InputInfo) -> Iterator[str]:
     if info.truncated:
         yield info.damage or "ends in the middle of a record"
     if info.cut_frames:
-        yield f"{words.count(info.cut_frames, 'frame')} cut short by the snap length"
+        yield f"{formatting.count(info.cut_frames, 'frame')} cut short by the snap length"
     if info.dropped:
-        yield f"{words.count(info.dropped, 'packet')} were lost before they could be read"
+        yield f"{formatting.count(info.dropped, 'packet')} were lost before they could be read"

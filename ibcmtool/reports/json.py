@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from ibcmtool import __version__, words
+from ibcmtool import __version__, formatting
 from ibcmtool.model import Analysis, Connection, Finding, InputInfo, Policy, rank
 from ibcmtool.reports import attempts, values
 from ibcmtool.reports.connection_json import connection_text
@@ -186,7 +186,7 @@ def summary_object(outcomes: Counter[str], codes: Counter[str], groups: Sequence
 
 
 def _time(ns: int | None) -> str | None:
-    return None if ns is None else words.seconds(ns)
+    return None if ns is None else formatting.seconds(ns)
 
 
 def _evidence(name: str, value: Any) -> tuple[str, Any]:
@@ -194,5 +194,5 @@ def _evidence(name: str, value: Any) -> tuple[str, Any]:
     if not name.endswith("_ns"):
         return name, values.plain(name, value)
     if isinstance(value, (list, tuple)):
-        return name[:-3], [words.seconds(one) for one in value]
+        return name[:-3], [formatting.seconds(one) for one in value]
     return name[:-3], _time(value)

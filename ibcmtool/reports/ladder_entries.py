@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Connection, Finding, Role, State, Step
 
 Kind = Literal["message", "data", "timewait begins", "timewait over", "findings", "capture ends"]
@@ -16,8 +16,8 @@ LOST = "C05"
 _RETRIED = ("REQ", "REP", "DREQ")  # the messages that Max CM Retries limits
 _EVENTS = frozenset({"message", "data", "findings"})
 _ROLES: tuple[Role, ...] = ("active", "passive")
-PAUSE = words.SECOND  # a silence this long is drawn in any case
-SHORT_PAUSE = 50 * words.MILLISECOND  # a shorter one only when it is much longer than the others
+PAUSE = formatting.SECOND  # a silence this long is drawn in any case
+SHORT_PAUSE = 50 * formatting.MILLISECOND  # a shorter one only when it is much longer than the others
 MUCH = 20
 
 

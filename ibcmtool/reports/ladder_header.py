@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from ibcmtool import services, words
+from ibcmtool import formatting, services
 from ibcmtool.model import Connection, Role
-from ibcmtool.reports import rejects, style, telling
+from ibcmtool.reports import message_summary, rejects, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.page import Page
@@ -22,13 +22,13 @@ def lines(
 ) -> Iterator[Text]:
     """Title, both ends, times, parameters, the reason of a rejection, and the filter for Wireshark."""
     arrow = f" {page.glyphs.arrow} "
-    ends = words.end_name(conn.active) + arrow + words.end_name(conn.passive)
+    ends = formatting.end_name(conn.active) + arrow + formatting.end_name(conn.passive)
     title = Text("  ").join(
         [
             Text(f"Connection {conn.id}", style.HEAD),
             page.text(ends, style.HEAD),
             page.text(services.connection_service(conn)),
-            Text(words.OUTCOMES[conn.outcome], f"bold {style.OUTCOME[conn.outcome]}"),
+            Text(formatting.OUTCOMES[conn.outcome], f"bold {style.OUTCOME[conn.outcome]}"),
         ]
     )
     yield from page.hanging(Text(), title)
@@ -36,7 +36,7 @@ def lines(
     yield from page.listing(_label("active"), list(_end(conn, "active")))
     yield from page.listing(_label("passive"), list(_end(conn, "passive")))
     yield from page.listing(_label("times"), list(_times(conn, clock)))
-    parameters = telling.parameters(conn.request, conn.reply)
+    parameters = message_summary.parameters(conn.request, conn.reply)
     yield from page.listing(_label("timers"), [f"{label} {value}" for label, value in parameters])
     if refusal := rejects.sentence(conn, several_files):
         yield from page.hanging(_label("refused"), page.text(refusal, "red"))
@@ -50,14 +50,14 @@ def _label(text: str) -> Text:
 
 def _end(conn: Connection, role: Role) -> Iterator[str]:
     end = conn.end(role)
-    name, port = words.end_name(end), words.address(end.address)
+    name, port = formatting.end_name(end), formatting.address(end.address)
     yield name if name.startswith(port) else f"{name} at {port}"
     if end.qpn is not None:
-        yield f"QPN {words.qpn(end.qpn)}"
+        yield f"QPN {formatting.qpn(end.qpn)}"
     if end.comm_id is not None:
-        yield f"{'request' if conn.sidr else 'comm'} id {words.comm_id(end.comm_id)}"
+        yield f"{'request' if conn.sidr else 'comm'} id {formatting.comm_id(end.comm_id)}"
     if end.ca_guid is not None:
-        yield f"CA {words.guid(end.ca_guid)}"
+        yield f"CA {formatting.guid(end.ca_guid)}"
     if end.implementation is not None:
         yield end.implementation.name
 
@@ -66,6 +66,6 @@ def _times(conn: Connection, clock: Clock) -> Iterator[str]:
     yield conn.transport
     yield f"opened {clock.full(conn.opened)}"
     if conn.established is not None and conn.request is not None:
-        yield f"set up in {words.duration(conn.established - conn.opened)}"
+        yield f"set up in {formatting.duration(conn.established - conn.opened)}"
     if conn.closed is not None:
-        yield f"ended after {words.duration(conn.closed - conn.opened)}"
+        yield f"ended after {formatting.duration(conn.closed - conn.opened)}"

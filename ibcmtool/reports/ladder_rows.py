@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Connection, Role
 from ibcmtool.reports import ladder_texts, style
 from ibcmtool.reports.clock import Clock
@@ -73,7 +73,7 @@ class Rows:
             before = entry
 
     def _heading(self) -> Iterator[Text]:
-        left, right = words.end_name(self._conn.active), words.end_name(self._conn.passive)
+        left, right = formatting.end_name(self._conn.active), formatting.end_name(self._conn.passive)
         inside = self._room + 2
         titles = f"{'time':>{self._time_width}} " + (f"{'clock':>{_CLOCK}}  " if self._wide else "")
         titles = (titles + f"{'frame':>{self._frame_width}}").ljust(self._gutter)
@@ -152,7 +152,7 @@ class Rows:
         for end in (self._conn.active, self._conn.passive):
             inside = end.timewait is not None and end.timewait.start <= since < end.timewait.likely
             bars.append(Text(self._glyphs.bar if inside else " ", _TIMEWAIT))
-        text = Text(f"{words.duration(length)} later".center(self._room), style.QUIET)
+        text = Text(f"{formatting.duration(length)} later".center(self._room), style.QUIET)
         span = Span(self._glyphs.pause, text, self._glyphs.pause)
         return self._line(_NOTHING, ("", ""), span, (bars[0], bars[1]))
 

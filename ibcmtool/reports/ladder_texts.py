@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Connection, Finding
-from ibcmtool.reports import style, telling
+from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.ladder_entries import Entry
 from ibcmtool.reports.page import Page
 
@@ -31,7 +31,7 @@ def details(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
         of = f" of {allowed}" if allowed is not None else ""
         made = [f"send {number}{of}", f"as frame {frame_name((first.file, first.frame), several_files)}"]
     else:
-        made = [f"{label} {value}".strip() for label, value in telling.telling(message, conn)]
+        made = [f"{label} {value}".strip() for label, value in message_summary.telling(message, conn)]
     if step.disposition == "ignored":
         made.append("ignored by the receiver")
     elif step.disposition == "unexpected":
@@ -39,7 +39,7 @@ def details(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
     elif step.disposition == "duplicate" and entry.send is None:
         made.append("duplicate")
     if step.sender == "unknown":
-        made.append(f"{words.address(message.source)} to {words.address(message.destination)}")
+        made.append(f"{formatting.address(message.source)} to {formatting.address(message.destination)}")
     if entry.lost:
         made.append("lost on the way")
     if step.sightings:
@@ -61,17 +61,18 @@ def event(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
 def _timewait(conn: Connection, entry: Entry) -> Iterator[str]:
     interval = conn.end(entry.roles[0]).timewait
     assert interval is not None
-    yield f"timewait over ({words.TIMEWAIT_MODELS[interval.model]}, {words.duration(interval.likely - interval.start)})"
+    model, length = formatting.TIMEWAIT_MODELS[interval.model], interval.likely - interval.start
+    yield f"timewait over ({model}, {formatting.duration(length)})"
     if interval.maximum > interval.likely:
         where = "elsewhere " if interval.model == "auto" else ""
-        yield f"{where}{words.duration(interval.maximum - interval.start)} at most"
+        yield f"{where}{formatting.duration(interval.maximum - interval.start)} at most"
     if interval.assumed:
         yield "its length is assumed"
 
 
 def _elsewhere(conn: Connection, finding: Finding, several_files: bool) -> str:
     """Where the frames of a finding are, none of which is in this ladder."""
-    frames = words.frames(finding.frames, several_files)
+    frames = formatting.frames(finding.frames, several_files)
     if finding.connection in (None, conn.id) or not frames:
         return frames
     return f"{frames} of connection {finding.connection}"

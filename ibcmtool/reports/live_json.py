@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import Any, TextIO
 
-from ibcmtool import words
-from ibcmtool.live.session import Heard
+from ibcmtool import formatting
+from ibcmtool.engine.live import Received
 from ibcmtool.model import Connection, Event, Finding, InputInfo
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
@@ -19,11 +19,11 @@ class JsonLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._heard: Heard | None = None
+        self._heard: Received | None = None
         self._outcomes: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: Received) -> None:
         """The next event with a step is of this message."""
         self._heard = heard
 
@@ -35,7 +35,7 @@ class JsonLines:
         frame = heard.frame if heard is not None and heard.number == message.frame else None
         first = step.retransmission_of
         told: dict[str, Any] = {
-            "time": words.seconds(message.time),
+            "time": formatting.seconds(message.time),
             "type": message.type,
             "connection": event.connection.id,
             "sender": step.sender,

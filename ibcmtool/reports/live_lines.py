@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ibcmtool import services, words
-from ibcmtool.live.session import Heard
+from ibcmtool import formatting, services
+from ibcmtool.engine.live import Received
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Step
-from ibcmtool.reports import style, telling
+from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
 
@@ -29,7 +29,7 @@ class Lines:
         self._arrow = page.glyphs.arrow
         self._clock = clock
         self._several = several_sources
-        self._second = lru_cache(maxsize=4)(lambda second: clock.time(second * words.SECOND, 0))
+        self._second = lru_cache(maxsize=4)(lambda second: clock.time(second * formatting.SECOND, 0))
 
     @staticmethod
     def tells(event: Event) -> bool:
@@ -38,21 +38,21 @@ class Lines:
             return event.kind == event.step.message.type
         return event.kind in ("ENDED", "DATA")
 
-    def event(self, event: Event, heard: Heard | None) -> Pieces:
+    def event(self, event: Event, heard: Received | None) -> Pieces:
         """The line of an event; heard: what was heard last before it."""
         connection = event.connection
         if event.step is not None:
             return self._message(connection, event.step, heard)
         if event.kind == "ENDED" or event.role is None:
             return self._ended(event.time, connection)
-        text = f"data from {words.end_name(connection.end(event.role))}: its QP is up"
+        text = f"data from {formatting.end_name(connection.end(event.role))}: its QP is up"
         return [*self._head(event.time, connection, "data", style.QUIET), (self._clean(text), "")]
 
     def finding(self, finding: Finding, time: int) -> Pieces:
         """A finding in one line; --format jsonl and the summary have its numbers."""
         certainty = "" if finding.confidence == "certain" else f" ({finding.confidence})"
         where = "" if finding.connection is None else f" #{finding.connection}"
-        frames = words.frames(finding.frames, self._several)
+        frames = formatting.frames(finding.frames, self._several)
         tail = f" [{frames}]" if frames else ""
         return [
             (f"{self._time(time)}  ", style.QUIET),
@@ -61,7 +61,7 @@ class Lines:
             (self._clean(f"{certainty}{where}: {finding.message}{tail}"), ""),
         ]
 
-    def _message(self, connection: Connection, step: Step, heard: Heard | None) -> Pieces:
+    def _message(self, connection: Connection, step: Step, heard: Received | None) -> Pieces:
         message = step.message
         kind = message.type
         ignored = step.disposition == "ignored"
@@ -69,7 +69,7 @@ class Lines:
         about = [self._from_to(message, connection, step.sender)]
         if kind in ("REQ", "SIDR_REQ"):
             about.append(services.connection_service(connection))
-        about.append(telling.line(telling.telling(message, connection)))
+        about.append(message_summary.line(message_summary.telling(message, connection)))
         if step.retransmission_of is not None:
             about.append("(again)")
         elif ignored:
@@ -79,17 +79,17 @@ class Lines:
 
     def _from_to(self, message: CmMessage, connection: Connection, sender: str) -> str:
         if sender == "active":
-            return f"{words.end_name(connection.active)} {self._arrow} {words.end_name(connection.passive)}"
+            return f"{formatting.end_name(connection.active)} {self._arrow} {formatting.end_name(connection.passive)}"
         if sender == "passive":
-            return f"{words.end_name(connection.passive)} {self._arrow} {words.end_name(connection.active)}"
-        return f"{words.address(message.source)} {self._arrow} {words.address(message.destination)}"
+            return f"{formatting.end_name(connection.passive)} {self._arrow} {formatting.end_name(connection.active)}"
+        return f"{formatting.address(message.source)} {self._arrow} {formatting.address(message.destination)}"
 
     def _ended(self, time: int, connection: Connection) -> Pieces:
         lasted = (connection.closed or time) - connection.opened
         return [
             *self._head(time, connection, "end", style.QUIET),
-            (words.OUTCOMES[connection.outcome], style.OUTCOME[connection.outcome]),
-            (self._clean(f" after {words.duration(lasted)}  {connection.history}"), ""),
+            (formatting.OUTCOMES[connection.outcome], style.OUTCOME[connection.outcome]),
+            (self._clean(f" after {formatting.duration(lasted)}  {connection.history}"), ""),
         ]
 
     def _head(self, time: int, connection: Connection, label: str, name: str) -> Pieces:
@@ -101,10 +101,10 @@ class Lines:
 
     def _time(self, time: int) -> str:
         """The time of day with microseconds; many lines share their second."""
-        return f"{self._second(time // words.SECOND)}.{time % words.SECOND // 1000:06d}"
+        return f"{self._second(time // formatting.SECOND)}.{time % formatting.SECOND // 1000:06d}"
 
 
-def _origin(message: CmMessage, heard: Heard | None) -> str:
+def _origin(message: CmMessage, heard: Received | None) -> str:
     """Direction and program, where the source knows them."""
     if heard is None or heard.number != message.frame:
         return ""

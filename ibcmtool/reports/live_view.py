@@ -10,15 +10,15 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ibcmtool import services, words
-from ibcmtool.live.board import Board, Rate
-from ibcmtool.live.session import Heard, Progress
+from ibcmtool import formatting, services
+from ibcmtool.engine.live import Progress, Received
 from ibcmtool.model import Connection, Event, Finding
 from ibcmtool.reports import columns, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.live_lines import Lines
 from ibcmtool.reports.page import Page
+from ibcmtool.views.live_state import LiveState, Rate
 
 A_SECOND = 4  # times that the screen is drawn
 EVENTS = 200  # lines remembered
@@ -28,16 +28,16 @@ FEWEST = 3  # lines that findings, connections and events have at least
 class LiveView:
     """Draws the board on the whole screen, between `open` and `close`."""
 
-    def __init__(self, page: Page, clock: Clock, board: Board, sources: Sequence[Progress], lines: Lines) -> None:
+    def __init__(self, page: Page, clock: Clock, board: LiveState, sources: Sequence[Progress], lines: Lines) -> None:
         self._page = page
         self._console: Console = page.console
         self._clock = clock
-        self._board = board
+        self._live_state = board
         self._sources = sources
         self._rates = [Rate() for _ in sources]
         self._lines = lines
         # The line of an event is made only if it comes to be drawn: in a storm few do.
-        self._events: deque[Text | tuple[Event, Heard | None]] = deque(maxlen=EVENTS)
+        self._events: deque[Text | tuple[Event, Received | None]] = deque(maxlen=EVENTS)
         self._began = time.monotonic()
         self._drawn = 0.0
         self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
@@ -53,7 +53,7 @@ class LiveView:
         """The newest line."""
         self._events.append(line)
 
-    def event(self, event: Event, heard: Heard | None) -> None:
+    def event(self, event: Event, heard: Received | None) -> None:
         """The newest event, and what was heard last before it."""
         self._events.append((event, heard))
 
@@ -68,8 +68,8 @@ class LiveView:
         height, width = self._console.height, self._console.width
         top = [*self._head(moment, now), *self._states()]
         room = max(height - len(top) - 3, 3 * FEWEST)  # three headings
-        findings = [self._finding(finding) for finding in self._board.pinned(max(FEWEST, room // 4))]
-        rows = self._board.connections(max(FEWEST, room // 3), now or 0)
+        findings = [self._finding(finding) for finding in self._live_state.pinned(max(FEWEST, room // 4))]
+        rows = self._live_state.connections(max(FEWEST, room // 3), now or 0)
         table = [line for _, line in columns.draw(self._page, self._columns(rows, now or 0))] if rows else []
         lines = [*top]
         if findings:
@@ -83,17 +83,17 @@ class LiveView:
         return [self._cut(line, width) for line in lines[:height]]
 
     def _head(self, moment: float, now: int | None) -> Iterator[Text]:
-        running = words.duration(int(moment - self._began) * words.SECOND)
+        running = formatting.duration(int(moment - self._began) * formatting.SECOND)
         at = f"  {self._clock.full(now, 0)}" if now is not None else ""
         yield Text.assemble(("ibcmtool live", style.HEAD), self._page.text(f"{at}  running {running}", style.QUIET))
         for progress, rate in zip(self._sources, self._rates, strict=True):
             info, source = progress.info, progress.source
             facts = [
-                words.count(info.cm_messages, "CM message"),
+                formatting.count(info.cm_messages, "CM message"),
                 f"{rate.at(moment, info.cm_messages):,.1f}/s",
             ]
             if info.frames != info.cm_messages:
-                facts.insert(0, words.count(info.frames, "packet"))
+                facts.insert(0, formatting.count(info.frames, "packet"))
             line = Text.assemble("  ", self._page.text(source.name, style.HEAD), "  ", ", ".join(facts))
             if source.dropped:
                 line.append(f"  {source.dropped:,} lost", style.BAD)
@@ -106,10 +106,10 @@ class LiveView:
                 yield self._page.text(f"    {note}", style.DOUBT)
 
     def _states(self) -> Iterator[Text]:
-        for title, counts in (("open", self._board.now), ("ended", self._board.past)):
+        for title, counts in (("open", self._live_state.now), ("ended", self._live_state.past)):
             parts = [
-                Text.assemble(f"{counts[outcome]:,} ", Text(words.OUTCOMES[outcome], style.OUTCOME[outcome]))
-                for outcome in words.OUTCOME_ORDER
+                Text.assemble(f"{counts[outcome]:,} ", Text(formatting.OUTCOMES[outcome], style.OUTCOME[outcome]))
+                for outcome in formatting.OUTCOME_ORDER
                 if counts[outcome]
             ]
             if parts:
@@ -128,13 +128,14 @@ class LiveView:
 
     def _columns(self, rows: Sequence[Connection], now: int) -> list[Column]:
         arrow = f" {self._page.glyphs.arrow} "
-        state = [Text(words.OUTCOMES[one.outcome], style.OUTCOME[one.outcome]) for one in rows]
+        state = [Text(formatting.OUTCOMES[one.outcome], style.OUTCOME[one.outcome]) for one in rows]
         table = [
             Column("id", "right", cells=[[Text(str(one.id), "bold")] for one in rows]),
             Column(
                 f"active{arrow}passive",
                 cells=[
-                    [self._page.text(words.end_name(one.active) + arrow + words.end_name(one.passive))] for one in rows
+                    [self._page.text(formatting.end_name(one.active) + arrow + formatting.end_name(one.passive))]
+                    for one in rows
                 ],
                 least=20,
             ),
@@ -158,4 +159,4 @@ class LiveView:
 def _since(connection: Connection, now: int) -> str:
     """How long it has been what it is."""
     start = connection.closed or connection.established or connection.opened
-    return words.duration((max(now - start, 0) // words.SECOND) * words.SECOND)
+    return formatting.duration((max(now - start, 0) // formatting.SECOND) * formatting.SECOND)

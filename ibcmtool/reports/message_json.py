@@ -18,7 +18,7 @@ from itertools import pairwise
 from string import Template
 from typing import Any
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import CmMessage, Step
 from ibcmtool.reports import values
 
@@ -81,7 +81,7 @@ def _text(frame: Any, file: int, time: str, type_: str, sender: str, first: Any,
 def _plainly(step: Step) -> bytes:
     message, first = step.message, step.retransmission_of
     repeated = None if first is None else first.message.frame
-    time = words.seconds(message.time)
+    time = formatting.seconds(message.time)
     return _text(message.frame, message.file, time, message.type, step.sender, repeated, message.fields)
 
 
@@ -118,7 +118,7 @@ def _compile(fields_type: Any) -> _Fill:
     namespace: dict[str, Any] = {
         "template": template,
         "plainly": _plainly,
-        "SECOND": words.SECOND,
+        "SECOND": formatting.SECOND,
         "hexlify": hexlify,
         "zeros": _ZEROS.get,
     }

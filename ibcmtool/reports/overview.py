@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import SEVERITIES, Severity, Totals
 from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
@@ -23,8 +23,8 @@ def lines(page: Page, totals: Totals) -> Iterator[Text]:
         page,
         "outcome",
         [
-            (Text(words.OUTCOMES[one], style.OUTCOME[one]), totals.outcomes[one])
-            for one in words.OUTCOME_ORDER
+            (Text(formatting.OUTCOMES[one], style.OUTCOME[one]), totals.outcomes[one])
+            for one in formatting.OUTCOME_ORDER
             if totals.outcomes[one]
         ],
         total,
@@ -36,7 +36,7 @@ def lines(page: Page, totals: Totals) -> Iterator[Text]:
     arrow = f" {page.glyphs.arrow} "
     pairs = Counter(
         {
-            words.address(active) + arrow + words.address(passive): number
+            formatting.address(active) + arrow + formatting.address(passive): number
             for (active, passive), number in totals.pairs.most_common(ROWS)
         }
     )
@@ -59,7 +59,7 @@ def _ranked(
     page: Page, title: str, counts: Counter[str], total: int, left_out: tuple[int, int] = (0, 0)
 ) -> Iterator[Text]:
     """The most frequent names; `left_out` are how many names, and how many connections, stand for more."""
-    rows = [(page.text(name or words.UNKNOWN), number) for name, number in counts.most_common(ROWS)]
+    rows = [(page.text(name or formatting.UNKNOWN), number) for name, number in counts.most_common(ROWS)]
     others = len(counts) - len(rows) + left_out[0]
     if others:
         number = counts.total() - sum(number for _, number in rows) + left_out[1]

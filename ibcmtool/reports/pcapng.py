@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Literal
 
 from ibcmtool import __version__
-from ibcmtool.frames import ERF, ERF_INFINIBAND, INFINIBAND
+from ibcmtool.formatting import SECOND
 from ibcmtool.model import Frame
-from ibcmtool.words import SECOND
+from ibcmtool.wire.frames import ERF, ERF_INFINIBAND, INFINIBAND
 
 Direction = Literal["in", "out"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ibcmtool import words
+from ibcmtool import formatting
 from ibcmtool.model import Connection
-from ibcmtool.reports import telling
+from ibcmtool.reports import message_summary
 
 STALE = "the receiver still holds a connection with this QPN"
 NO_REASON = "the application refused and gave no reason"
@@ -22,7 +22,7 @@ def short(conn: Connection) -> str:
 
 def named(code: int | None) -> str:
     """A reason code with its name; empty for None."""
-    return "" if code is None else f"{code} {telling.reject_reason(code)}"
+    return "" if code is None else f"{code} {message_summary.reject_reason(code)}"
 
 
 def sentence(conn: Connection, several_files: bool) -> str:
@@ -32,16 +32,16 @@ def sentence(conn: Connection, several_files: bool) -> str:
         return ""
     message = step.message
     by = "" if step.sender == "unknown" else f" by the {step.sender} side"
-    frame = words.frames([(message.file, message.frame)], several_files)
+    frame = formatting.frames([(message.file, message.frame)], several_files)
     meaning = _meaning(conn, code)
-    return f"REJ {code} {telling.reject_reason(code)}{by}, {frame}" + (f": {meaning}" if meaning else "")
+    return f"REJ {code} {message_summary.reject_reason(code)}{by}, {frame}" + (f": {meaning}" if meaning else "")
 
 
 def _meaning(conn: Connection, code: int) -> str:
     from ibcmtool import services
 
     assert conn.reject is not None
-    said = telling.line(list(services.private_data(conn, conn.reject.message) or ()))
+    said = message_summary.line(list(services.private_data(conn, conn.reject.message) or ()))
     if said:
         return said
     if code == 8:

@@ -8,14 +8,14 @@ from itertools import chain, islice
 from rich.console import Console
 from rich.text import Text
 
-from ibcmtool import words
-from ibcmtool.digest import MANY, noteworthy, rank, totals_of, worst_findings
+from ibcmtool import formatting
 from ibcmtool.model import Analysis, Connection, Finding, Totals
-from ibcmtool.reports import connections_table, findings, head, overview, style, verdict
+from ibcmtool.reports import conclusion, connections_table, findings, head, overview, style
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.connections_table import Row
 from ibcmtool.reports.page import Page
 from ibcmtool.views.attempts import Attempts, attempts_of, membership
+from ibcmtool.views.digest import MANY, noteworthy, rank, totals_of, worst_findings
 
 CAP = 40  # rows of the list of connections with problems
 
@@ -66,7 +66,7 @@ def render(
             last = line
         if last is not None and last.plain:
             page.write()
-    for line in chain(verdict.lines(page, analysis, totals), _hint(page, analysis)):
+    for line in chain(conclusion.lines(page, analysis, totals), _hint(page, analysis)):
         page.write(line)
     page.flush()
 
@@ -109,8 +109,8 @@ def _summary(page: Page, analysis: Analysis, totals: Totals, made: _RowMaker, cl
         return
     yield from connections_table.lines(page, list(islice(made.rows(chosen), CAP)), clock)
     hint = (
-        f"{made.shown:,} of {words.count(totals.connections, 'connection')} shown, problems first: --all lists every "
-        "one, --outcome, --code, --peer and --service choose."
+        f"{made.shown:,} of {formatting.count(totals.connections, 'connection')} shown, problems first: --all lists "
+        "every one, --outcome, --code, --peer and --service choose."
     )
     yield from page.hanging(Text(), page.text(hint, style.QUIET))
 

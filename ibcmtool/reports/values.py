@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ibcmtool import words
+from ibcmtool import formatting
 
 NUMBER = "%d"
 # Formats for `%` by the end of the field's name; the first that fits counts. GUIDs are written in groups.
@@ -22,11 +22,11 @@ def plain(name: str, value: Any) -> Any:
     """The value as JSON carries it: identifiers and GIDs as text, other bytes in hexadecimal, the rest as it is."""
     if isinstance(value, int) and not isinstance(value, bool):
         if ends_in(name, "guid"):
-            return words.guid(value)
+            return formatting.guid(value)
         written = number_format(name)
         return value if written == NUMBER else written % value
     if isinstance(value, bytes):
-        return words.gid(value) if len(value) == 16 and ends_in(name, "gid") else value.hex()
+        return formatting.gid(value) if len(value) == 16 and ends_in(name, "gid") else value.hex()
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(name, one) for one in value]
     return value

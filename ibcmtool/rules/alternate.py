@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.timers import exponent, response_wait
+from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, qpn
 
 XRC = 3  # transport service type that asks for the extended one
 

@@ -18,13 +18,13 @@ from ibcmtool.connections.timers import (
     max_cm_retries,
     response_wait,
 )
+from ibcmtool.formatting import count, duration, listed
 from ibcmtool.model import PEER, CmMessage, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import of_type, sends
 from ibcmtool.rules.occasions import again, entangled, first
 from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
-from ibcmtool.words import count, duration, listed
 
 LONGEST_BUDGET = 120 * SECOND
 SHORTEST_BUDGET = 10 * MILLISECOND

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.book import CLOSED_STATES
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.formatting import comm_id, duration, end_name
 from ibcmtool.model import Event
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import of_type
 from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
-from ibcmtool.words import comm_id, duration, end_name
 
 DUPLICATE_COMM_ID = 30  # REJ reason
 
@@ -101,7 +101,7 @@ def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
 )
 def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
-    connection, step, old = event.connection, event.step, event.connection.ghost_of
+    connection, step, old = event.connection, event.step, event.connection.late_duplicate_of
     if old is None or step is None:
         return
     request = of_type(connection, "REQ")[0]

@@ -1,7 +1,7 @@
 """X04, X06: what captures lack, and in which order they stand, as far as their CM messages tell.
 
-No single event shows it. A Census looks at each message and at each connection that has ended, and speaks at the end of
-the analysis.
+No single event shows it. Completeness looks at each message and at each connection that has ended, and speaks at the
+end of the analysis.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
+from ibcmtool.formatting import address, count, duration, listed, number
 from ibcmtool.model import Address, CmMessage, Connection, Event, Finding, InputInfo, Step, Transport
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.closing import capture_finding
 from ibcmtool.rules.history import DISORDER
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, count, duration, listed, number
 
 ANSWERS = frozenset({"MRA", "REP", "RTU", "DREP", "APR", "SIDR_REP"})  # there was a message that they answer
 REJ_TIMEOUT = 4
@@ -58,7 +58,7 @@ GAPS_TENTHS = 2
     ),
 )
 def of_captures(event: Event, view: View) -> Iterator[Verdict]:
-    """No event tells of it: the census does."""
+    """No event tells of it: the completeness does."""
     yield from ()
 
 
@@ -79,7 +79,7 @@ rule(
 )(of_captures)
 
 
-class Census:
+class Completeness:
     """Counts what is in the captures. Bounded by the number of ports and inputs that they show."""
 
     def __init__(self) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
+from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
 from ibcmtool.model import PEER, Connection, End, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import one_capture
 from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, comm_id, duration, end_name, guid, qpn
 
 OPEN = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 PSN_RANGE = 1 << 24
@@ -130,7 +130,7 @@ def _given_twice(connection: Connection, step: Step, other: Connection) -> Itera
     owner = next((role for role in PEER if (other.end(role).ca_guid, other.end(role).comm_id) == key), None)
     if owner is None or other.end(owner).state != "ESTABLISHED" or other.outcome != "established":
         return  # closed, or it has another id since
-    if connection.twin_of is other or other.twin_of is connection:
+    if connection.proxied_copy_of is other or other.proxied_copy_of is connection:
         return  # one exchange on both sides of a proxy (X11)
     reply = next((old for old in connection.steps if old.message.type == "REP"), step)
     same_place = other.end(owner).address == end.address
@@ -170,7 +170,7 @@ def reboot_hint(event: Event, view: View) -> Iterable[Verdict]:
         return ()
     message = step.message
     psn, key = message.psn, message.fields.local_ca_guid
-    if psn is None or not key or event.connection.twin_of is not None:
+    if psn is None or not key or event.connection.proxied_copy_of is not None:
         return ()  # behind a proxy (X11) the port's QP1 is another one
     # For each port what it sent last: [its address, newest REQ or REP, newest REQ (a REP copies the peer's TID)].
     # The first port of a CA stands under its GUID, others under GUID and address.

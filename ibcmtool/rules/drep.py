@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ibcmtool.connections.lapses import SLACK
+from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.cross import newest_request
 from ibcmtool.rules.history import DISORDER, heard, of_type, sends
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, duration, end_name, qpn
 
 TOLD_KEPT = 4096  # connections that R07 has spoken of; far more than wait for a DREP at one time
 NOTABLE = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use

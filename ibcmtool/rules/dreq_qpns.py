@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, of_type
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, qpn, times
 
 
 def _ignored(connection: Connection, step: Step) -> bool:

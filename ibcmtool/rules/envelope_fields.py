@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
-from ibcmtool.envelope import envelope
+from ibcmtool.formatting import address, listed, qpn
 from ibcmtool.model import CmMessage, Event
-from ibcmtool.readers import layout, reader
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
 from ibcmtool.rules.settings import behind, mask_of
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, listed, qpn
+from ibcmtool.wire.envelope import envelope
+from ibcmtool.wire.readers import layout, reader
 
 # Not RTU and DREP: a CM that sends these sends others as well.
 MESSAGES = ("REQ", "MRA", "REJ", "REP", "DREQ", "LAP", "APR", "SIDR_REQ", "SIDR_REP")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.book import CLOSED_STATES, STALE_CONNECTION
-from ibcmtool.connections.lapses import SLACK
+from ibcmtool.connections.connection_index import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.model import PEER, Confidence, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.cross import newest_request
 from ibcmtool.rules.history import of_type, role_of
 from ibcmtool.rules.occasions import first, refused_as_stale, rejected
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, guid, qpn
 
 OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
 CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way

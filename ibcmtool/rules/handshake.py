@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
+from ibcmtool.formatting import address, comm_id, duration, end_name
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture
 from ibcmtool.rules.occasions import first, late, slow
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, comm_id, duration, end_name
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
 # 22 (OFED) over a path of packet life 18.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
 from ibcmtool.rules.history import before, heard, of_type, one_capture, sends, unanswered
 from ibcmtool.rules.occasions import TIMEOUT, over, silent
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, times
 
 AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibcmtool.connections.timers import response_wait
+from ibcmtool.formatting import duration, times
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.handshake_repeats import until
 from ibcmtool.rules.history import DISORDER, heard, of_type, one_capture
 from ibcmtool.rules.occasions import with_mra
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, times
 
 
 def _mra_after_answer(history: str) -> bool:
@@ -154,7 +154,7 @@ def dreq_before_established(event: Event, view: View) -> Iterable[Verdict]:
     connection = event.connection
     dreq = of_type(connection, "DREQ")[0]
     replies = until(of_type(connection, "REP", "RTU"), dreq)
-    if dreq.sender == "unknown" or connection.request is None or connection.ghost_of or replies:
+    if dreq.sender == "unknown" or connection.request is None or connection.late_duplicate_of or replies:
         return ()
     nameless = dreq.sender == "active" and dreq.message.fields.remote_comm_id == 0
     if not nameless and not heard(view, connection, PEER[dreq.sender]):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.lapses import SLACK
+from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
+from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.model import Confidence, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, of_type, one_capture
 from ibcmtool.rules.occasions import TIMEOUT, first
 from ibcmtool.rules.reject_message import REQ_REJECTED
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, comm_id, duration
 
 INVALID_COMM_ID, INVALID_COMM_INSTANCE, CONSUMER_REJECT = 6, 7, 28  # reasons
 UNASSIGNED, LAST_REASON = 34, 35

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ibcmtool.connections.messages import COPY_WINDOW
+from ibcmtool.connections.matching import COPY_WINDOW
 from ibcmtool.connections.timers import max_cm_retries
+from ibcmtool.formatting import count, duration, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, of_type, one_capture, sends
 from ibcmtool.rules.reject_message import repeated_after, reply_before, wrong_message
 from ibcmtool.rules.view import View
-from ibcmtool.words import count, duration, times
 
 
 def _rtu_again(history: str) -> bool:

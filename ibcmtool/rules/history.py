@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.lapses import patience
+from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.occasions import TIMEOUT

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux, timewait
+from ibcmtool.formatting import duration, end_name, guid
 from ibcmtool.model import Connection, End, Event, Implementation, TimewaitModel
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, guid
 
 NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
 OFED, ILLUMOS = "MLNX OFED", "illumos"

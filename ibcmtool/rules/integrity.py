@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.formatting import address, duration
 from ibcmtool.model import Address, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import again, anew
 from ibcmtool.rules.once import MOST_TOLD
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, duration
 
 REPEATABLE = ("REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
 

@@ -13,13 +13,13 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.coverage import Coverage, Ports
+from ibcmtool.formatting import address, count, listed
 from ibcmtool.model import Confidence, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.facts.coverage import Coverage, Ports
 from ibcmtool.rules.history import DISORDER
 from ibcmtool.rules.occasions import TIMEOUT
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, count, listed
 
 ENOUGH = 3  # packets of a pair of ports that two inputs must share before one is missed
 MARGIN = 100_000_000  # ns that an input must have been recording before and after; clocks may be that far apart
@@ -123,7 +123,7 @@ def _compare(step: Step, view: View) -> None:
 
 def _missing(connection: Connection, view: View) -> Iterator[Verdict]:
     """A verdict for each direction of a connection, and each two capture points, of which one lacks packets."""
-    if connection.twin_of is not None:
+    if connection.proxied_copy_of is not None:
         return  # a proxy between the places sends packets of its own
     memory, coverage = view.memory["C05"], view.coverage
     places = coverage.places()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from ibcmtool.connections.lapses import SLACK
+from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
+from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import before, of_type, one_capture
 from ibcmtool.rules.occasions import first, with_mra
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, listed
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
 QUESTIONS = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}

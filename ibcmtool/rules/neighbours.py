@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibcmtool.connections.timers import SECOND
-from ibcmtool.envelope import envelope
+from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Connection, Event, Step, Transport
-from ibcmtool.neighbours import Holder, named, shown
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import unanswered
 from ibcmtool.rules.occasions import entangled, first, silent
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, comm_id, count, duration, end_name, frames
+from ibcmtool.wire.envelope import envelope
+from ibcmtool.wire.neighbours import Holder, named, shown
 
 TAKEOVER = SECOND  # two stations that claim an address within this both have it: one host with two ports, mostly
 OTHER_VERSION: dict[Transport, Transport] = {"RoCE v1": "RoCE v2", "RoCE v2": "RoCE v1"}
@@ -180,7 +180,7 @@ def _names(message: CmMessage) -> tuple[bytes | None, ...]:
     advice="Read either of them. In the VM's logs look for the ids of the one, in the peer's for those of the other.",
 )
 def same_exchange(event: Event, view: View) -> Iterable[Verdict]:
-    connection, step, twin = event.connection, event.step, event.connection.twin_of
+    connection, step, twin = event.connection, event.step, event.connection.proxied_copy_of
     if step is None or twin is None:
         return ()
     if event.kind == "REP" and connection.steps[0].message is not twin.steps[0].message:

@@ -12,7 +12,7 @@ them once.
 
 from __future__ import annotations
 
-from ibcmtool.connections.book import STALE_CONNECTION
+from ibcmtool.connections.connection_index import STALE_CONNECTION
 from ibcmtool.connections.timers import exponent
 from ibcmtool.model import Connection, Step
 
@@ -62,7 +62,7 @@ def entangled(connection: Connection, step: Step) -> bool:
     """Whether an earlier connection has a claim to the QPNs, the Communication ID or the very REQ of this one."""
     if connection.request_conflicts or connection.reply_conflicts or connection.comm_id_conflict is not None:
         return True
-    return connection.ghost_of is not None or connection.twin_of is not None
+    return connection.late_duplicate_of is not None or connection.proxied_copy_of is not None
 
 
 def slow(connection: Connection, step: Step) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from ibcmtool.envelope import envelope
+from ibcmtool.formatting import address, gid, listed
 from ibcmtool.model import Address, CmMessage, Connection, Event, Step
-from ibcmtool.readers import layer_size
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, gid, listed
+from ibcmtool.wire.envelope import envelope
+from ibcmtool.wire.readers import layer_size
 
 MEMBERSHIP = 0x8000  # bit of a P_Key: full member
 DEFAULT_PARTITION = 0xFFFF

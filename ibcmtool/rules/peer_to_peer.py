@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Event
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import of_type, one_capture
 from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, qpn
 
 WAITING = ("REQ_SENT", "MRA_REQ_RCVD")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibcmtool import services
-from ibcmtool.connections.messages import is_xrc
+from ibcmtool.connections.matching import is_xrc
+from ibcmtool.formatting import address, end_name, listed, qpn
 from ibcmtool.model import PEER, CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, end_name, listed, qpn
 
 RC, RD, EXTENDED, XRC = 0, 2, 3, 1  # Transport Service Type; XRC is an Extended Transport Type
 

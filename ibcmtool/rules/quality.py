@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ibcmtool.formatting import duration
 from ibcmtool.model import Event, Finding, InputInfo
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.closing import capture_finding
 from ibcmtool.rules.occasions import TIMEOUT
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration
 
 NOTEWORTHY_OFFSET = 1_000_000  # ns; smaller ones are what synchronised hosts show
 

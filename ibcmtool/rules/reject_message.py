@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ibcmtool.formatting import comm_id, duration, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, of_type
 from ibcmtool.rules.occasions import TIMEOUT, rejected
 from ibcmtool.rules.view import View
-from ibcmtool.words import comm_id, duration, times
 
 REQ_REJECTED, REP_REJECTED, OTHER_REJECTED, UNDEFINED = 0, 1, 2, 3  # Message Rejected
 LOST_ON_PASSIVE = " Linux drops it, for it looks for that REQ among its own that wait for a REP."

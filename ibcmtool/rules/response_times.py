@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.formatting import duration
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, gave_up, one_capture
 from ibcmtool.rules.occasions import ANSWER_TIMES, TIMEOUT, first, late, slow
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration
 
 
 class _Answer(NamedTuple):

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from ibcmtool.connections.book import TWIN_WINDOW
+from ibcmtool.connections.connection_index import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
+from ibcmtool.formatting import duration
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of, sends
 from ibcmtool.rules.occasions import again, anew
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration
 
 RETRIED = ("REQ", "REP", "DREQ")
 MRAED = {"REQ": 0, "REP": 1}  # value of Message MRAed

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibcmtool import services
+from ibcmtool.formatting import address, end_name, service_id
 from ibcmtool.model import CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.once import news
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, end_name, service_id
 
 CONSUMER_REJECT = 28  # REJ reason
 IP_CM, AF_IB = 0x0000000001, 0x3F  # upper 40 bits of an RDMA IP CM service id; Linux's port space without the header

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dissectors.slots import Slot
 from ibcmtool.model import CmMessage
-from ibcmtool.readers import layer_size, layout
+from ibcmtool.wire.readers import layer_size, layout
 
 if TYPE_CHECKING:
     from ibcmtool.rules.catalogue import Placed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibcmtool.connections.timers import linux
+from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, service_id
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER, of_type, one_capture, sends
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, comm_id, duration, end_name, qpn, service_id
 
 MOST_SENDS = 16  # of rdma_cm, and of any CM that counts in the four bits of Max CM Retries
 # The longest that a SIDR_REQ may have been repeated before its answer, by any default known: OFED's 16.4 s a try.

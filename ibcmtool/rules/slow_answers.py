@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import DISORDER
 from ibcmtool.rules.occasions import slow
 from ibcmtool.rules.once import MOST_TOLD, news
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, times
 
 OFTEN = 3  # slow answers of one port before they are a habit
 REPEATED = 2  # REQs in vain that are more than a coincidence

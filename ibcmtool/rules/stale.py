@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibcmtool.connections.book import CLOSED_STATES
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
+from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.model import Confidence, Conflict, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule, severity_under
 from ibcmtool.rules.history import of_type
 from ibcmtool.rules.occasions import entangled, first, refused_as_stale
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, guid, qpn
 
 # States in which a CM holds the remote QPN for connected. DREQ_SENT is left out: a process that was killed sends one
 # DREQ and its CM forgets the connection at once, so a REQ accepted after that accuses nobody.
@@ -90,7 +90,7 @@ def last_activity(connection: Connection, before: int) -> int:
 )
 def stale_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if not connection.request_conflicts or step is None or connection.ghost_of:
+    if not connection.request_conflicts or step is None or connection.late_duplicate_of:
         return
     request = of_type(connection, "REQ")[0]
     time = request.message.time
@@ -168,7 +168,7 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
 )
 def timewait_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
-    if not connection.request_conflicts or step is None or connection.ghost_of:
+    if not connection.request_conflicts or step is None or connection.late_duplicate_of:
         return
     yield from _in_timewait(event, step, view, "accepted it (REP)", severity_under(view.policy, "error", "info"))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ibcmtool.connections.book import CLOSED_STATES
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
+from ibcmtool.formatting import address, duration, end_name, qpn, times
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.history import of_type
@@ -14,7 +15,6 @@ from ibcmtool.rules.occasions import first, refused_as_stale, rejected
 from ibcmtool.rules.stale import numbers
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.rules.view import View
-from ibcmtool.words import address, duration, end_name, qpn, times
 
 REPEATED_REFUSALS = 3  # S09 speaks from the next one on
 REFUSED_QPNS_KEPT = 4096

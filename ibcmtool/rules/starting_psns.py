@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ibcmtool import services
-from ibcmtool.connections.book import CLOSED_STATES
-from ibcmtool.connections.messages import is_xrc
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.matching import is_xrc
+from ibcmtool.formatting import duration, end_name, guid, psn, qpn
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import first
 from ibcmtool.rules.timewait import ended_in_sight
 from ibcmtool.rules.view import View
-from ibcmtool.words import duration, end_name, guid, psn, qpn
 
 ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
 MOST_QPNS = 256  # remembered of such a CA
@@ -63,7 +63,7 @@ def starting_psn_reused(event: Event, view: View) -> Iterable[Verdict]:
 def _indistinguishable(event: Event, step: Step, view: View) -> Iterator[Verdict]:
     """Reuses of a QPN in which this message completes a pair of equal starting PSNs."""
     connection = event.connection
-    if connection.ghost_of is not None or is_xrc(connection):
+    if connection.late_duplicate_of is not None or is_xrc(connection):
         return
     sides: tuple[tuple[Role, tuple[Conflict, ...]], ...]
     sides = (("active", connection.request_conflicts), ("passive", connection.reply_conflicts))

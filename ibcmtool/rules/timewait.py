@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ibcmtool.connections.book import CLOSED_STATES
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.formatting import TIMEWAIT_MODELS, duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.occasions import entangled, first
 from ibcmtool.rules.view import View
-from ibcmtool.words import TIMEWAIT_MODELS, duration, end_name, qpn
 
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 
@@ -23,7 +23,7 @@ ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 def _early_reuse(event: Event, view: View) -> Iterator[tuple[Conflict, Timewait, Step]]:
     """Connections whose owner gives this QPN to a new connection before its own timewait is surely over."""
     connection, step = event.connection, event.step
-    if step is None or connection.ghost_of is not None:
+    if step is None or connection.late_duplicate_of is not None:
         return
     conflicts = connection.request_conflicts if event.kind == "REQ" else connection.reply_conflicts
     for conflict in conflicts:

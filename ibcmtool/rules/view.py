@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from ibcmtool.coverage import Coverage
-from ibcmtool.envelope import envelope
 from ibcmtool.model import Address, CmMessage, Connection, Neighbour, Policy, Transport
-from ibcmtool.neighbours import Neighbourhood, shown
+from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.wire.envelope import envelope
+from ibcmtool.wire.neighbours import Neighbourhood, shown
 
 
 @dataclass(slots=True)

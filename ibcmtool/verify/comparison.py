@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ibcmtool import detail
-from ibcmtool.decode import Decoder
-from ibcmtool.detail import LayerDetail
 from ibcmtool.model import CmMessage, Frame
-from ibcmtool.sources import Capture
+from ibcmtool.sources.files import Capture
 from ibcmtool.verify import tshark
 from ibcmtool.verify.faults import FAULTS, MISPLACED, NOT_A_MAD
 from ibcmtool.verify.fields import LAYERS, MISPLACED_QPN, WIRESHARK, Field
 from ibcmtool.verify.tshark import Shown
+from ibcmtool.wire import detail
+from ibcmtool.wire.decode import Decoder
+from ibcmtool.wire.detail import LayerDetail
 
 Value = int | bytes | None
 

@@ -16,12 +16,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ibcmtool import services
-from ibcmtool.connections.book import STALE_CONNECTION
+from ibcmtool.connections.connection_index import STALE_CONNECTION
+from ibcmtool.formatting import SECOND
 from ibcmtool.model import Address, Conflict, Connection, Outcome
 from ibcmtool.views.refusals import Refusal, refusal_of
 from ibcmtool.views.retry import Retry, safe_retry
 from ibcmtool.views.tally import given_up_unseen
-from ibcmtool.words import SECOND
 
 LEAST = 3  # attempts that make a group: two are read as easily one by one
 GAP = 60 * SECOND  # from the end of an attempt to the next REQ; no consumer known waits longer before it tries again

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from heapq import nlargest
 
-from ibcmtool.words import SECOND
+from ibcmtool.formatting import SECOND
 
 MOST_SECONDS = 512
 

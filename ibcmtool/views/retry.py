@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from ibcmtool.connections.book import CLOSED_STATES
-from ibcmtool.connections.lapses import SLACK, lapses, sends
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.deadlines import SLACK, deadlines, sends
 from ibcmtool.connections.timers import response_wait, timewait
 from ibcmtool.model import PEER, Conflict, Connection, Role
 
@@ -68,7 +68,7 @@ def _let_go(old: Connection, holder: Role) -> Retry:
             return Retry(end.timewait.maximum, "closed", assumed=end.timewait.assumed)
         return Retry(max(end.timewait.start, unanswered) + lasts, "exhausted", assumed=end.timewait.assumed)
     if end.state == "DREQ_SENT":
-        for lapse in lapses(old):
+        for lapse in deadlines(old):
             if lapse.kind == "DREQ_EXHAUSTED" and lapse.role == holder:
                 waits = timewait(lapse.time, old.request, old.reply, holder)
                 return Retry(waits.maximum, "retrying", assumed=waits.assumed or old.request is None)

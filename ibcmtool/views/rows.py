@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ibcmtool import services
+from ibcmtool.formatting import FAILURES, address
 from ibcmtool.model import SEVERITIES, Address, Connection, Finding, InputInfo, Outcome, Policy, Totals
-from ibcmtool.views.places import Places
+from ibcmtool.views.capture_points import Places
 from ibcmtool.views.tally import Tally, is_unanswered
-from ibcmtool.words import FAILURES, address
 
 By = Literal["pair", "target", "service"]
 

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ibcmtool.connections.book import TIMEOUT
+from ibcmtool.connections.connection_index import TIMEOUT
 from ibcmtool.model import SEVERITIES, CmMessage, Connection, Outcome, Severity, Step
+from ibcmtool.views.capture_points import Arrival
 from ibcmtool.views.peak import Peak
-from ibcmtool.views.places import Arrival
 from ibcmtool.views.refusals import Refusal, refusal_of
 from ibcmtool.views.times import Times
 

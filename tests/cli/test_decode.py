@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ibcmtool.decode import Decoder
 from ibcmtool.model import CmMessage
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.decode import message_lines
 from ibcmtool.reports.page import Page
-from ibcmtool.sources import open_capture
+from ibcmtool.sources.files import open_capture
+from ibcmtool.wire.decode import Decoder
 
 Run = Callable[..., Any]
 

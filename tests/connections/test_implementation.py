@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from conversation import FIRST_DAY, SERVICE, Conversation, Host
 
-from ibcmtool.analysis import analyze
 from ibcmtool.connections import implementation
 from ibcmtool.connections.timers import exponent, linux
 from ibcmtool.connections.tracker import Tracker
+from ibcmtool.engine.files import analyze
 from ibcmtool.model import CmMessage, Connection, End, Event, Role, TimewaitModel
 from ibcmtool.reports.connection_json import connection_text
 

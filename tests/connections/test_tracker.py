@@ -232,7 +232,7 @@ def test_a_ghost_req_opens_a_connection_of_its_own():
     talk.again(1.5, req)
     one, two = run(talk).connections
     assert (one.history, two.history) == ("QpUDe", "Q")
-    assert two.ghost_of is one
+    assert two.late_duplicate_of is one
 
 
 def test_data_from_the_active_side_establishes():

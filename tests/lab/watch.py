@@ -13,9 +13,9 @@ from lab.lab import IBCMTOOL
 from lab.machine import Machine
 from typing_extensions import Self
 
-from ibcmtool.decode import Decoder
 from ibcmtool.model import CmMessage
-from ibcmtool.sources import open_capture
+from ibcmtool.sources.files import open_capture
+from ibcmtool.wire.decode import Decoder
 
 TRACING = "/sys/kernel/tracing"
 FABRIC = "$(basename $(readlink /run/fabric))"  # the interface, for a shell

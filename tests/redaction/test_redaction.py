@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.fields import gid_bytes
-from ibcmtool.analysis import analyze
-from ibcmtool.decode import Decoder
+from ibcmtool.engine.files import analyze
 from ibcmtool.model import CmMessage, Finding, Frame
 from ibcmtool.redaction import Redactor
 from ibcmtool.redaction.pseudonyms import Pseudonyms
-from ibcmtool.sources import open_capture
+from ibcmtool.sources.files import open_capture
+from ibcmtool.wire.decode import Decoder
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures" / "linux-rxe"
 NAMES = sorted(path.name for path in CAPTURES.iterdir())

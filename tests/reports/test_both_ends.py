@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from engine.test_clocks import shifted
 from rich.console import Console
-from test_clocks import shifted
 
-from ibcmtool.analysis import analyze
+from ibcmtool.engine.files import analyze
 from ibcmtool.model import Analysis, InputInfo
 from ibcmtool.reports import head, ladder
 from ibcmtool.reports.clock import Clock

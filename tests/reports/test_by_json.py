@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ibcmtool.analysis import stream
+from ibcmtool.engine.files import stream
 from ibcmtool.model import Analysis
 from ibcmtool.reports import by_json
 from ibcmtool.views.rows import By, Rows, View

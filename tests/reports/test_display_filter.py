@@ -41,7 +41,7 @@ def test_nothing_to_show(records: SimpleNamespace) -> None:
     "name", ["nvme_host_crash_stale", "stale_req_dup_dreq_edge", "udaddy_sidr", "mra_rej_rep_retransmit", "rtu_lost"]
 )
 def test_tshark_shows_exactly_these_frames(captures: Path, name: str) -> None:
-    from ibcmtool.analysis import analyze
+    from ibcmtool.engine.files import analyze
 
     path = str(captures / f"{name}.pcap")
     analysis = analyze([path])

@@ -146,7 +146,7 @@ def test_the_objects_of_json_lines_are_the_same(records: SimpleNamespace) -> Non
 
 
 def test_real_captures_fit_the_schema(captures: Path) -> None:
-    from ibcmtool.analysis import analyze
+    from ibcmtool.engine.files import analyze
 
     paths = sorted(captures.glob("*.pcap"))
     assert paths

@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.recognition import CM_ATTRIBUTES
-from ibcmtool import services, words
-from ibcmtool.decode import RawData
+from ibcmtool import formatting, services
 from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, Step, Timewait, Transport
-from ibcmtool.readers import layer_size, read_cut, reader
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.message_json import fields_object, messages_text
+from ibcmtool.wire.decode import RawData
+from ibcmtool.wire.readers import layer_size, read_cut, reader
 
 TYPES = tuple(CM_ATTRIBUTES.values())
 TIMES = st.integers(-(1 << 40), 1 << 62)
 
 
 def time(ns: int | None) -> str | None:
-    return None if ns is None else words.seconds(ns)
+    return None if ns is None else formatting.seconds(ns)
 
 
 def message_object(step: Step) -> dict[str, Any]:
@@ -42,12 +42,12 @@ def message_object(step: Step) -> dict[str, Any]:
 
 def end_object(end: End) -> dict[str, Any]:
     return {
-        "name": words.end_name(end),
-        "ca_guid": None if end.ca_guid is None else words.guid(end.ca_guid),
-        "gid": None if end.address.gid is None else words.gid(end.address.gid),
+        "name": formatting.end_name(end),
+        "ca_guid": None if end.ca_guid is None else formatting.guid(end.ca_guid),
+        "gid": None if end.address.gid is None else formatting.gid(end.address.gid),
         "lid": end.address.lid,
-        "qpn": None if end.qpn is None else words.qpn(end.qpn),
-        "comm_id": None if end.comm_id is None else words.comm_id(end.comm_id),
+        "qpn": None if end.qpn is None else formatting.qpn(end.qpn),
+        "comm_id": None if end.comm_id is None else formatting.comm_id(end.comm_id),
         "state": end.state,
         "timewait_until": time(end.timewait.likely if end.timewait is not None else None),
         "implementation": end.implementation.name if end.implementation is not None else None,
@@ -60,7 +60,7 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         "outcome": conn.outcome,
         "history": conn.history,
         "service": {
-            "id": None if conn.service_id is None else words.service_id(conn.service_id),
+            "id": None if conn.service_id is None else formatting.service_id(conn.service_id),
             "name": services.connection_service(conn),
         },
         "transport": conn.transport,

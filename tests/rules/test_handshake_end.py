@@ -5,9 +5,9 @@ from __future__ import annotations
 from conversation import SECOND, Conversation, Host, run
 
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.coverage import Coverage
 from ibcmtool.model import Finding
 from ibcmtool.rules import Judge
+from ibcmtool.rules.facts.coverage import Coverage
 
 WAIT = 4.294967296  # nominal time of response timeout 20
 

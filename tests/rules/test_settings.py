@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dissectors.transport import BTH, DETH
 from ibcmtool.model import CmMessage
-from ibcmtool.readers import layer_size, reader
 from ibcmtool.rules import CATALOGUE, settings
 from ibcmtool.rules.catalogue import Placed
 from ibcmtool.rules.settings import Settings, mask
+from ibcmtool.wire.readers import layer_size, reader
 
 FRONT = 20  # BTH and DETH
 RULES: tuple[Placed, ...] = tuple(enumerate(rule for rule in CATALOGUE.values() if rule.settings is not None))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibcmtool.sources import open_capture
+from ibcmtool.sources.files import open_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -16,7 +16,7 @@ from scapy.packet import Packet
 from dissectors import BTH, DETH, ERF, GRH, LRH, MAD
 from dissectors.cm import CM_LAYERS
 from dissectors.fields import layout
-from ibcmtool.sources import open_capture
+from ibcmtool.sources.files import open_capture
 from ibcmtool.verify import Comparison, Difference, TsharkError, comparison, faults, tshark, verify
 from ibcmtool.verify.fields import WIRESHARK
 

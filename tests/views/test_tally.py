@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, Host, run
 
+from ibcmtool.formatting import MILLISECOND
 from ibcmtool.views.tally import Tally, closer_of
-from ibcmtool.words import MILLISECOND
 
 MS = MILLISECOND
 

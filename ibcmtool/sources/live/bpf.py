@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.recognition import CM_CLASS, GSI_QPN, UD_SEND_ONLY
-from ibcmtool.frames import (
+from ibcmtool.wire.frames import (
     ERF,
     ERF_ETHERNET,
     ERF_INFINIBAND,
@@ -26,7 +26,7 @@ from ibcmtool.frames import (
     ROCE_PORT,
     VLAN_TYPES,
 )
-from ibcmtool.readers import layer_size, layout
+from ibcmtool.wire.readers import layer_size, layout
 
 IPV4, ARP, ROCE_V1 = 0x0800, 0x0806, 0x8915
 UDP, ICMPV6 = 17, 58

@@ -17,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
+from ibcmtool.formatting import SECOND
 from ibcmtool.model import Frame
-from ibcmtool.sources import Attention, Capture, open_stream
 from ibcmtool.sources.errors import SourceError, shown
+from ibcmtool.sources.files import Capture, ScanRequest, open_stream
+from ibcmtool.sources.files.streams import ByteStream, FileStream
 from ibcmtool.sources.live import Deliver
-from ibcmtool.sources.streams import ByteStream, FileStream
-from ibcmtool.words import SECOND
 
 POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
 BATCH = 512  # packets
@@ -145,10 +145,10 @@ class _Captured:
 
     def _read(self, stream: ByteStream, batch: Batch, stop: Event, watched: Container[int]) -> Capture:
         """Every packet of one capture that is worth it."""
-        attention = Attention(watched)
-        attention.until = sys.maxsize
+        scan_request = ScanRequest(watched)
+        scan_request.until = sys.maxsize
         with open_stream(stream, self.path, 0) as capture:
-            for frame in capture.scan(attention):
+            for frame in capture.scan(scan_request):
                 batch.add(frame)
                 if stop.is_set():
                     break
@@ -248,11 +248,11 @@ class Replay(_Captured):
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
         batch = Batch(deliver)
-        attention = Attention(watched)
-        attention.until = sys.maxsize
+        scan_request = ScanRequest(watched)
+        scan_request.until = sys.maxsize
         begun, first = time.monotonic(), None
         with open_stream(FileStream(self.path), self.path, 0) as capture:
-            for frame in capture.scan(attention):
+            for frame in capture.scan(scan_request):
                 first = frame.time if first is None else first
                 if self.speed:
                     pause = begun + (frame.time - first) / SECOND / self.speed - time.monotonic()

@@ -19,16 +19,16 @@ from pathlib import Path
 from threading import Event
 from typing import Literal
 
-from ibcmtool.frames import ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2
+from ibcmtool.formatting import count
 from ibcmtool.model import Frame
-from ibcmtool.sources import link_types
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.live.bpf import bpf_filter
 from ibcmtool.sources.live.instead import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, net_devices, ports
-from ibcmtool.words import count
+from ibcmtool.wire import link_types
+from ibcmtool.wire.frames import ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2
 
 SNAP_LENGTH = 512  # what the filter lets through is shorter; the kernel sets so much aside for each packet
 BUFFER_SIZE = 16 << 20

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_int, c_void_p
 
 import pytest
-from encapsulation.test_frames import FRAMES
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q
 from scapy.packet import Packet, Raw
-from sources.traffic import CONTENTS, ENCAPSULATIONS, ETHER, NEIGHBOURS, OTHERS, V1, V4, V6
+from sources.files.traffic import CONTENTS, ENCAPSULATIONS, ETHER, NEIGHBOURS, OTHERS, V1, V4, V6
+from wire.test_frames import FRAMES
 
 from dissectors.cm import CM_REQ
 from dissectors.encapsulation import ERF, ERFEthernet
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, LRH
-from ibcmtool.decode import Decoder
-from ibcmtool.frames import FINDERS
 from ibcmtool.model import Frame
 from ibcmtool.sources.live.bpf import bpf_filter
+from ibcmtool.wire.decode import Decoder
+from ibcmtool.wire.frames import FINDERS
 
 # The filter follows no chain of headers, nor options in front of which it would need to compute; no ib_cm sends such.
 PASSED_OVER = {

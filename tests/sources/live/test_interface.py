@@ -26,8 +26,8 @@ from dissectors.cm import CM_REQ
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH
 from ibcmtool.model import Frame
-from ibcmtool.sources import open_capture
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.interface import InterfaceSource
 
 LINKS = [Raw(), Dot1Q(vlan=7), Dot1AD(vlan=7) / Dot1Q(vlan=77), Dot1Q(vlan=7) / Dot1Q(vlan=77)]

@@ -12,11 +12,11 @@ from threading import Event
 import pytest
 from tracing import SAMPLE, TracingHost, messages_of, records_of
 
-from ibcmtool.decode import Decoder
 from ibcmtool.model import Address, CmMessage, Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import source_of
 from ibcmtool.sources.live.kernel import KernelSource
+from ibcmtool.wire.decode import Decoder
 
 PATIENCE = 10.0
 

@@ -22,11 +22,11 @@ from sources.live.programs import PATIENCE, told
 
 from dissectors.cm import CM_DREQ, CM_REQ, CM_RTU
 from dissectors.mad import MAD
-from ibcmtool.decode import Decoder
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame
-from ibcmtool.sources import open_capture
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.umad import UmadSource, abi
+from ibcmtool.wire.decode import Decoder
 
 CARRIED = slice(0, 8), slice(12, 224)  # what umad2sim leaves as it is: the TransactionID begins with the agent's number
 IDS = {"local_comm_id": 0x1C2B0001, "remote_comm_id": 0x5A000002}

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable
 from threading import Event
 
 from dissectors.recognition import CM_ATTRIBUTES
+from ibcmtool.formatting import duration
 from ibcmtool.model import Address, Frame
-from ibcmtool.readers import stack_reader
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.live.counters import Comparison
@@ -23,8 +23,8 @@ from ibcmtool.sources.live.kernel.parse import Received, Record, Sent, Tried, pa
 from ibcmtool.sources.live.kernel.programs import Programs
 from ibcmtool.sources.live.kernel.retries import Retries
 from ibcmtool.sources.live.kernel.tracefs import Tracing
-from ibcmtool.sources.live.packets import Packets
-from ibcmtool.words import duration
+from ibcmtool.wire.readers import stack_reader
+from ibcmtool.wire.synthetic import Packets
 
 POLL = 0.05  # seconds between two looks at the trace
 ROUND = 1 << 20  # bytes of trace that are read before they are delivered

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, Address
-from ibcmtool.readers import layer_size, layout, reader, stack_reader
 from ibcmtool.sources.live.kernel.parse import Received, Sent
 from ibcmtool.sources.live.ports import ROOT, Port, gids, ports
+from ibcmtool.wire.readers import layer_size, layout, reader, stack_reader
 
 MOST = 20_000  # pairs remembered
 FRESH = 10.0  # seconds that what sysfs says of the ports is believed

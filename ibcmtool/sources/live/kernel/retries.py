@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from ibcmtool.readers import stack_reader
 from ibcmtool.sources.live.kernel.addresses import Pair
+from ibcmtool.wire.readers import stack_reader
 
 MOST = 20_000  # MADs remembered
 REPEATED = frozenset({0x10, 0x13, 0x15, 0x17, 0x19})  # REQ, REP, DREQ, SIDR_REQ, LAP: those that want an answer

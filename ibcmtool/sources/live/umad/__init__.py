@@ -21,10 +21,10 @@ from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import Deliver
 from ibcmtool.sources.live.instead import is_iwarp, other_ways
 from ibcmtool.sources.live.libpcap import sniffs_rdma
-from ibcmtool.sources.live.packets import Packets
 from ibcmtool.sources.live.ports import ROOT, Port, ports
 from ibcmtool.sources.live.umad import abi
 from ibcmtool.sources.live.umad.discovery import UmadPort, abi_version, own_address, umad_ports
+from ibcmtool.wire.synthetic import Packets
 
 POLL = 0.1  # seconds between two looks at `stop`
 BATCH = 4096  # MADs

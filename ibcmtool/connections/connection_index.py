@@ -1,0 +1,254 @@
+"""The book of connections: which one a message belongs to, and who else holds a QPN or a Communication ID.
+
+Matching follows the ids (IBA 12.7.1), never the TransactionID alone: a passive side's DREQ has a TID of its own.
+Every message after the REQ carries (Local, Remote) from its sender's view; a REJ may carry zeros. Of several
+connections with the same ids (two hosts may draw the same 32 bits) the addresses decide, then the newest wins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
+
+STALE_CONNECTION = 10  # REJ reasons
+TIMEOUT = 4
+
+# A proxy passes a message on within this; two captures of it may have clocks that far apart.
+TWIN_WINDOW = 100_000_000
+TWIN_CONTENT = 28  # in the MAD of a REQ or REP, behind the TransactionID and the Local Communication ID
+TWIN_TID = 0xFFFFFFFF  # the half of the TransactionID that its sender chose
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+CLOSED_STATES: frozenset[State] = frozenset({"IDLE", "LISTEN", "TIMEWAIT", "UNKNOWN"})
+
+
+Match = tuple[Connection, Role]  # a known connection, and which of its ends sent the message
+
+
+class ConnectionIndex:
+    """Indexes over the connections that may still get a message or constrain a later one."""
+
+    def __init__(self) -> None:
+        self._active_ids: defaultdict[int, list[Connection]] = defaultdict(list)
+        self._sidr_ids: defaultdict[int, list[Connection]] = defaultdict(list)
+        self._passive_ids: defaultdict[int, list[Connection]] = defaultdict(list)
+        self._pairs: defaultdict[tuple[int, int], list[Connection]] = defaultdict(list)  # (active id, passive id)
+        self._holders: defaultdict[tuple[int, int], list[tuple[Connection, Role]]] = defaultdict(list)  # (GUID, QPN)
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def add_active(self, connection: Connection) -> None:
+        """Enter the active end's comm id (of a SIDR exchange: its Request ID) and QPN."""
+        end = connection.active
+        if end.comm_id is not None:
+            (self._sidr_ids if connection.sidr else self._active_ids)[end.comm_id].append(connection)
+        self.add_holder(connection, end)
+
+    def add_passive(self, connection: Connection) -> None:
+        """Enter the passive end's comm id and QPN, and the pair of ids."""
+        end = connection.passive
+        if end.comm_id is not None:
+            self._passive_ids[end.comm_id].append(connection)
+            if connection.active.comm_id is not None:
+                self._pairs[(connection.active.comm_id, end.comm_id)].append(connection)
+        self.add_holder(connection, end)
+
+    def add_holder(self, connection: Connection, end: End) -> None:
+        """Enter the QPN of one end, once it and the CA GUID are known. Of twins the first one holds it for both."""
+        if end.ca_guid and end.qpn and connection.proxied_copy_of is None:
+            holders = self._holders[(end.ca_guid, end.qpn)]
+            if (connection, end.role) not in holders:
+                holders.append((connection, end.role))
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that can neither get a message nor constrain another any more."""
+        active = connection.active
+        _discard(self._sidr_ids if connection.sidr else self._active_ids, active.comm_id, connection)
+        if active.ca_guid and active.qpn:
+            _discard(self._holders, (active.ca_guid, active.qpn), (connection, "active"))
+        self.release(connection)
+
+    def release(self, connection: Connection) -> None:
+        """Forget the passive end: its part in the exchange is over, and a new REP may take its place."""
+        active, passive = connection.active, connection.passive
+        _discard(self._passive_ids, passive.comm_id, connection)
+        if active.comm_id is not None and passive.comm_id is not None:
+            _discard(self._pairs, (active.comm_id, passive.comm_id), connection)
+        if passive.ca_guid and passive.qpn:
+            _discard(self._holders, (passive.ca_guid, passive.qpn), (connection, "passive"))
+
+    # -- whose is this message? ------------------------------------------------------------------------------------
+
+    def request(self, message: CmMessage) -> Connection | None:
+        """The connection whose REQ or SIDR_REQ has the same id from the same CA (or the same address)."""
+        fields = message.fields
+        if message.type == "SIDR_REQ":
+            fitting = (c for c in reversed(self._sidr_ids.get(fields.request_id, ())) if _fits(c, "active", message))
+            return next(fitting, None)
+        guid = fields.local_ca_guid
+        for connection in reversed(self._active_ids.get(fields.local_comm_id, ())):
+            known = connection.active.ca_guid
+            if known == guid if known and guid else _fits(connection, "active", message):
+                return connection
+        return None
+
+    def answer(self, message: CmMessage) -> Match | None:
+        """Where any message but REQ and SIDR_REQ belongs; None when its connection was never seen."""
+        kind, fields = message.type, message.fields
+        if kind == "SIDR_REP":
+            return _newest(self._sidr_ids.get(fields.request_id, ()), "passive", message)
+        if kind == "REJ":
+            return self._reject(message)
+        local, remote = fields.local_comm_id, fields.remote_comm_id
+        found = self._by_pair(local, remote, message)
+        if found is None and (kind == "REP" or (kind == "MRA" and fields.message_mraed == 0)):
+            found = _newest(self._active_ids.get(remote, ()), "passive", message)
+        if found is None:
+            found = self._without_reply(local, remote, message)
+        return found
+
+    def _without_reply(self, local: int, remote: int, message: CmMessage) -> Match | None:
+        """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it."""
+        for connection in reversed(self._active_ids.get(local, ())):
+            unknown = connection.passive.comm_id is None
+            if (unknown or message.type == "RTU") and _fits(connection, "active", message):
+                return (connection, "active")
+        for connection in reversed(self._active_ids.get(remote, ())):
+            if connection.passive.comm_id is None and _fits(connection, "passive", message):
+                return (connection, "passive")
+        return None
+
+    def _reject(self, message: CmMessage) -> Match | None:
+        fields = message.fields
+        local, remote = fields.local_comm_id, fields.remote_comm_id
+        found = self._by_pair(local, remote, message) if local and remote else None
+        if found is None and fields.reason == TIMEOUT and fields.additional_reject_info is not None:
+            # The Remote Communication ID may be 0: the CA GUID tells the sender (IBA 12.6.7.2, reason 4).
+            guid = int.from_bytes(fields.additional_reject_info[:8], "big")
+            found = self._timed_out(local, guid, message)
+        if found is None and remote:
+            found = _newest(self._active_ids.get(remote, ()), "passive", message)
+        if found is None and local:
+            found = _newest(self._active_ids.get(local, ()), "active", message)
+        return found
+
+    def _timed_out(self, local: int, guid: int, message: CmMessage) -> Match | None:
+        sides: tuple[tuple[Role, defaultdict[int, list[Connection]]], ...]
+        sides = (("active", self._active_ids), ("passive", self._passive_ids))
+        for sender, index in sides:
+            for connection in reversed(index.get(local, ())):
+                if connection.end(sender).ca_guid == guid and _fits(connection, sender, message):
+                    return (connection, sender)
+        return None
+
+    def _by_pair(self, local: int, remote: int, message: CmMessage) -> Match | None:
+        """By both ids. A single one that has them is it, even between other addresses: one connection is reached on
+        another path (APM, LMC, a second port) more easily than two hosts draw the same two ids.
+        """
+        as_active, as_passive = self._pairs.get((local, remote)), self._pairs.get((remote, local))
+        if as_passive is None:
+            if as_active is None:
+                return None
+            if len(as_active) == 1:
+                return (as_active[0], "active")
+        elif as_active is None and len(as_passive) == 1:
+            return (as_passive[0], "passive")
+        candidates: list[Match] = [(connection, "active") for connection in as_active or ()]
+        candidates += [(connection, "passive") for connection in as_passive or ()]
+        for match in reversed(candidates):
+            if _fits(*match, message):
+                return match
+        return None
+
+    # -- who else holds it? ----------------------------------------------------------------------------------------
+
+    def twin(self, connection: Connection, message: CmMessage) -> Connection | None:
+        """The connection that a new one is the twin of, by its REQ: the same attempt with other ids (see is_twin)."""
+        holders = self._holders.get((connection.active.ca_guid or 0, connection.active.qpn or 0))
+        if holders is None:
+            return None
+        requests = ((other, other.steps[0].message) for other, role in holders if role == "active")
+        return next((other for other, request in requests if is_twin(request, message)), None)
+
+    def conflicts(self, connection: Connection, end: End, peer: End, time: int) -> tuple[Conflict, ...]:
+        """Earlier connections that hold `end`'s QPN (same CA GUID): open, or in timewait for some side at `time`."""
+        if not (end.ca_guid and end.qpn):
+            return ()
+        holders = self._holders.get((end.ca_guid, end.qpn))
+        if holders is None:
+            return ()
+        return tuple(
+            conflict_with(other, role, peer)
+            for other, role in holders
+            if other is not connection and other is not connection.proxied_copy_of and _constrains(other, time)
+        )
+
+
+def conflict_with(other: Connection, owner: Role, peer: End) -> Conflict:
+    """How `other`, in which the CA at hand is `owner`, stands at this moment towards a message sent to `peer`."""
+    other_peer = other.peer(owner)
+    same_peer = (
+        other_peer.ca_guid == peer.ca_guid
+        if other_peer.ca_guid and peer.ca_guid
+        else other_peer.address.matches(peer.address)
+    )
+    return Conflict(other, owner, same_peer, other.end(owner).state, other_peer.state)
+
+
+def is_twin(first: CmMessage, message: CmMessage) -> bool:
+    """Whether a REQ or REP is another one with an id put in its place by an SR-IOV proxy.
+
+    Such a proxy (mlx4) gives it another Local Communication ID, and may write which function sent it into the upper
+    half of the TransactionID. All else stays: the lower half, the QPN, the starting PSN, the GIDs, the private data. A
+    second attempt differs in the TransactionID at least.
+    """
+    return (
+        first.type == message.type
+        and abs(message.time - first.time) < TWIN_WINDOW
+        and (first.tid ^ message.tid) & TWIN_TID == 0
+        and first.mad[TWIN_CONTENT:] == message.mad[TWIN_CONTENT:]
+        and first.source == message.source
+        and first.destination == message.destination
+    )
+
+
+def _constrains(connection: Connection, time: int) -> bool:
+    for end in (connection.active, connection.passive):
+        if end.state not in CLOSED_STATES or (end.timewait is not None and time < end.timewait.maximum):
+            return True
+    return False
+
+
+def _newest(candidates: Sequence[Connection], sender: Role, message: CmMessage) -> Match | None:
+    """Of connections with the active end's id; the TransactionID, copied from the REQ, vouches for other addresses."""
+    for connection in reversed(candidates):
+        if _fits(connection, sender, message):
+            return (connection, sender)
+    for connection in reversed(candidates):
+        if connection.steps[0].message.tid == message.tid:
+            return (connection, sender)
+    return None
+
+
+def _fits(connection: Connection, sender: Role, message: CmMessage) -> bool:
+    source, destination = connection.end(sender).address, connection.peer(sender).address
+    # Addresses of one decoder are the same objects.
+    return (source is message.source or source.matches(message.source)) and (
+        destination is message.destination or destination.matches(message.destination)
+    )
+
+
+def _discard(index: defaultdict[Key, list[Value]], key: Key | None, value: Value) -> None:
+    if key is None:
+        return
+    values = index.pop(key, None)
+    if values is None or (len(values) == 1 and values[0] == value):
+        return
+    kept = [kept for kept in values if kept != value]
+    if kept:
+        index[key] = kept

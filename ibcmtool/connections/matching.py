@@ -1,0 +1,62 @@
+"""What a message is to the connection that it belongs to: a copy, a repetition, misaddressed, or a step."""
+
+from __future__ import annotations
+
+from ibcmtool.connections.connection_index import STALE_CONNECTION
+from ibcmtool.model import CmMessage, Connection, Role
+
+# The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
+# sender whose PSN does not count. Two files may have clocks any time apart.
+COPY_WINDOW = 1_000_000_000
+
+
+def continues(known: Connection, message: CmMessage) -> bool:
+    """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
+    first = known.steps[0].message
+    if any(is_copy(step.message, message) for step in known.steps if step.message.mad == message.mad):
+        return True
+    same_content = first.mad[24:] == message.mad[24:]
+    if not (same_content or first.tid == message.tid):
+        return False
+    closed = any(step.message.type in ("DREQ", "DREP") for step in known.steps)
+    return not closed
+
+
+def is_copy(earlier: CmMessage, message: CmMessage) -> bool:
+    """Whether this is the very same packet, captured again: a repetition by the sender has another BTH PSN."""
+    return (
+        earlier.psn is not None
+        and earlier.psn == message.psn
+        and earlier.mad == message.mad
+        and (earlier.file != message.file or abs(message.time - earlier.time) < COPY_WINDOW)
+    )
+
+
+VARIANTS = frozenset({"MRA", "REJ"})  # messages that the tables know under several names
+
+
+def variant(message: CmMessage) -> str:
+    """The name under which the tables know an MRA or REJ."""
+    if message.type == "MRA":
+        return f"MRA {message.fields.message_mraed}"
+    return "REJ 10" if message.fields.reason == STALE_CONNECTION else "REJ"
+
+
+ADDRESSED = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked
+
+
+def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:
+    """Whether a DREQ names another QPN than the receiver's, or an RTU another Communication ID."""
+    if message.type == "DREQ":
+        named, known = message.fields.remote_qpn, connection.peer(sender).qpn
+    elif message.type == "RTU":
+        named, known = message.fields.remote_comm_id, connection.peer(sender).comm_id
+    else:
+        return False
+    return named is not None and known is not None and named != known
+
+
+def is_xrc(connection: Connection) -> bool:
+    """Whether the REQ asks for XRC; then the REP carries its QPN in the field Local EE Context Number."""
+    request = connection.request
+    return request is not None and request.transport_service_type == 3 and request.extended_transport_type == 1

@@ -1,0 +1,101 @@
+"""The verdict: the last line, which a reader in a hurry reads first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from ibcmtool import formatting
+from ibcmtool.model import LIVE, SEVERITIES, Analysis, Outcome, Severity, Totals
+from ibcmtool.reports import style
+from ibcmtool.reports.page import Page
+
+_ADJECTIVE: dict[Outcome, str] = {
+    "connecting": "still connecting at the end",
+    "established": "open at the end",
+    "timed_out": "timed out",
+    "half_open": "half open",
+    "partial": "seen only in part",
+    "resolved": "resolved by SIDR",
+}
+# Outcomes that are done to a connection: "2 of 4 connections were stale", but "timed out".
+_PASSIVE: frozenset[Outcome] = frozenset({"stale", "rejected", "half_open"})
+
+
+def lines(page: Page, analysis: Analysis, totals: Totals, *, depends: bool | None = None) -> Iterator[Text]:
+    """One sentence: how many connections ended how, and what was found.
+
+    `depends`: whether a finding depends on the policy; None: ask the analysis's findings.
+    """
+    if not totals.connections:
+        yield from _nothing(page, analysis)
+        return
+    outcomes = totals.outcomes
+    severities: Counter[Severity] = Counter()
+    for (_, severity, _), number in totals.findings.items():
+        severities[severity] += number
+    troubled = severities["error"] or severities["warning"] or any(outcomes[outcome] for outcome in formatting.FAILURES)
+    mark, name = (page.glyphs.bad, style.BAD) if troubled else (page.glyphs.good, style.GOOD)
+    if troubled and not severities["error"]:
+        name = style.DOUBT
+    if depends is None:
+        depends = any(finding.policy != "both" for finding in analysis.findings)
+    reading = f" under the {analysis.policy} policy" if depends else ""
+    sentence = f"{_outcomes(outcomes)}{_findings(severities, reading, totals)}"
+    yield from page.hanging(Text(f"{mark} ", name), page.text(sentence, style.HEAD))
+
+
+def _outcomes(outcomes: Counter[Outcome]) -> str:
+    total = sum(outcomes.values())
+    whole = formatting.count(total, "connection")
+    present = [outcome for outcome in formatting.OUTCOME_ORDER if outcomes[outcome]]
+    if len(present) == 1:
+        return f"{whole}, {'all ' if total > 1 else ''}{_adjective(present[0])}"
+    parts = []
+    for at, outcome in enumerate(present):
+        number = outcomes[outcome]
+        if at == 0 and outcome in formatting.FAILURES:
+            verb = ("was " if number == 1 else "were ") if outcome in _PASSIVE else ""
+            parts.append(f"{number:,} of {whole} {verb}{_adjective(outcome)}")
+        else:
+            parts.append(f"{number:,} {_adjective(outcome)}")
+    return ", ".join(parts) if present[0] in formatting.FAILURES else f"{whole}: {', '.join(parts)}"
+
+
+def _adjective(outcome: Outcome) -> str:
+    return _ADJECTIVE.get(outcome, outcome)
+
+
+def _findings(severities: Counter[Severity], reading: str, totals: Totals) -> str:
+    if not severities:
+        return ", nothing to report" if not any(totals.outcomes[outcome] for outcome in formatting.FAILURES) else ""
+    parts = [
+        formatting.count(severities[severity], severity, _PLURAL[severity])
+        for severity in SEVERITIES
+        if severities[severity]
+    ]
+    codes = sorted({code for code, severity, _ in totals.findings if severity != "info"})
+    named = f" ({', '.join(codes)})" if 0 < len(codes) <= 6 else ""
+    return f"; {formatting.listed(parts)}{reading}{named}"
+
+
+_PLURAL = {"error": "errors", "warning": "warnings", "info": "info"}
+
+
+def _nothing(page: Page, analysis: Analysis) -> Iterator[Text]:
+    if any(info.cm_messages for info in analysis.inputs):
+        yield page.text("No connection to show.", style.HEAD)
+        return
+    yield page.text("No CM messages.", style.HEAD)
+    if all(info.format == LIVE for info in analysis.inputs):
+        return
+    yield from page.hanging(
+        Text("  "),
+        page.text(
+            "Either the capture starts after the connections were made (start it before, or reconnect), or the NIC "
+            "hides RoCE traffic from the network interface (capture with ibdump, a switch's mirror port, or the "
+            "driver's sniffer mode)."
+        ),
+    )

@@ -1,0 +1,1 @@
+"""What is known of hosts, ports and captures: read by any rule, judged by none."""

@@ -1,0 +1,127 @@
+"""Where frames come from: capture files and streams, recognised by their first bytes, never by their name.
+
+`open_capture` gives a `Capture`; iterating it reads the frames one by one, however large the input. An input that is
+cut or damaged gives every frame before the damage; `Capture.info` tells where and what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ibcmtool.model import Frame, InputInfo
+from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng
+from ibcmtool.sources.files.scan import ScanRequest
+from ibcmtool.sources.files.streams import ByteStream, FileStream, Window
+from ibcmtool.wire import link_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
+
+MAX_COMPRESSIONS = 2  # a .pcap.gz inside a .zst, and no further
+
+
+class Capture:
+    """An open input. Its frames come once, by iterating it or by one `scan`; `info` is final at their end.
+
+    SourceError can still come on the way, from a pcapng input that turns out to hold foreign link types only. The input
+    is closed at the end of the frames, by `close`, and by `with`; on the way `info` is brought up to date now and then.
+    """
+
+    def __init__(self, info: InputInfo, frames: Callable[[ScanRequest], Iterator[Frame]], window: Window) -> None:
+        self.info = info
+        self._window = window
+        self._start = frames
+        self._frames: Iterator[Frame] | None = None
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Every frame."""
+        return self.scan(ScanRequest(everything=True))
+
+    def scan(self, scan_request: ScanRequest) -> Iterator[Frame]:
+        """The frames in which the decoder can find a CM message or what else has the scan_request, and few others."""
+        if self._frames is None:
+            self._frames = self._start(scan_request)
+        return self._frames
+
+    def close(self) -> None:
+        if isinstance(self._frames, Generator):
+            self._frames.close()
+        self._window.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_capture(path: str, file: int) -> Capture:
+    """Open a capture: a path, or "-" for standard input. `file` is the index that its frames carry.
+
+    Raises SourceError when it cannot be opened, is no capture, or has a link type that is not supported.
+    """
+    return open_stream(FileStream(path), path, file)
+
+
+def open_stream(stream: ByteStream, path: str, file: int) -> Capture:
+    """The capture that a stream holds; `path` is what messages call it. Errors as in `open_capture`."""
+    window = Window(stream, path)
+    try:
+        return _identify(path, file, window)
+    except BaseException:
+        window.close()
+        raise
+
+
+def _identify(path: str, file: int, window: Window) -> Capture:
+    compressions: list[str] = []
+    window.more(0, 4)
+    while (method := compressed.method(window.head(4))) is not None:
+        if len(compressions) == MAX_COMPRESSIONS:
+            raise window.refusal(f"compressed more than {MAX_COMPRESSIONS} times over", foreign.UNPACK)
+        compressions.append(method)
+        window = Window(compressed.DecompressedStream(method, window, path), path, decompressed=True)
+        window.more(0, 4)
+    info = InputInfo(path)
+    frames: Callable[[ScanRequest], Iterator[Frame]]
+    magic = window.head(4)
+    if magic in pcap.MAGICS:
+        header = pcap.read_header(window)
+        info.format = "pcap"
+        info.link_types.append(header.link_type)
+        frames = partial(pcap.frames, window, header, file, info)
+    elif magic == pcapng.MAGIC:
+        pcapng.check(window)
+        info.format = "pcapng"
+        frames = partial(pcapng.frames, window, file, info)
+    else:
+        _refuse_foreign(window, compressions)
+        info.format = "erf"
+        info.link_types.append(link_types.ERF)
+        frames = partial(erf.frames, window, file, info)
+    info.format = "+".join([info.format, *compressions])
+    return Capture(info, frames, window)
+
+
+def _refuse_foreign(window: Window, compressions: list[str]) -> None:
+    """Raise SourceError unless the bytes are ERF records; the error names what they are, as far as that is known."""
+    window.more(0, foreign.ENOUGH)
+    if not window.size:
+        inside = f"holds nothing ({compressions[-1]} stream)" if compressions else "is empty"
+        raise window.refusal(inside, "did the capture write anything? tcpdump writes out late without -U", None)
+    head = window.head(foreign.SAMPLE)
+    known = foreign.recognize(head)
+    if known is not None:
+        raise window.refusal(*known, None)
+    if not erf.plausible(window):
+        raise window.refusal(foreign.unknown(head), foreign.UNKNOWN_HINT)

@@ -1,0 +1,172 @@
+"""Which frames of a capture are worth building: those that can hold a CM message, and what the reader asks for besides.
+
+Most records of a large capture are data packets. To tell them from CM messages it is enough to look at the BTH: CM
+messages go to QP 1. Where the BTH lies depends on a few bytes only, the same in nearly all frames of a capture: their
+shape. So the format readers unpack these bytes and the destination QP together with the header of the record, and pass
+over a frame whose shape is known and whose QP is another, without building anything. Whatever has another shape is
+looked at with the finders that the decoder itself uses. What tells of neighbours (ARP, neighbour discovery) has no BTH,
+so it is always of another shape.
+
+The test never refuses a frame in which the decoder finds a CM message, or that tells of a neighbour, and takes few
+others.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from ibcmtool.wire.frames import ERF, ETHERNET, FINDERS, INFINIBAND, LINUX_SLL, LINUX_SLL2, Found
+from ibcmtool.wire.neighbours import announcement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+PATIENCE = 10_000  # frames behind a CM message among which data packets are worth a look
+REVIEW = 64  # so many frames of other shapes, and the shape is chosen anew if they were more than half of the frames
+FARTHEST_BTH = 256  # in a frame of a shape: what is unpacked must end within the slack of the window
+QPN = 4  # where the BTH has its destination QP, with a byte of other bits in front
+LOWER_HALF = 2  # of the QPN, in this word
+GSI = b"\0\1"  # the lower half of QP 1
+QPN_MASK = 0xFFFFFF
+
+_ETHER_TYPE = {ETHERNET: 12, LINUX_SLL: 14, LINUX_SLL2: 0, ERF: 30}  # offset; ERF: in a record of an Ethernet frame
+_SLL2_SIZE = 20
+_ERF_HEADER = 16
+_ERF_MORE = 0x80
+
+qpn_word = struct.Struct("!I").unpack_from
+
+
+class ScanRequest:
+    """What the reader of a scan wants. It may change while the scan goes on.
+
+    everything: the scan leaves out nothing. watched: QPNs; frames to them are handed out too, up to the frame number
+    `until`, which `heard` moves on: a connection that stays half open must not slow down the reading of all that
+    follows. progress: called with the number of the frame that was reached, every now and then.
+    """
+
+    __slots__ = ("everything", "progress", "until", "watched")
+
+    def __init__(
+        self,
+        watched: Container[int] = (),
+        *,
+        everything: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.watched = watched
+        self.everything = everything
+        self.progress = progress
+        self.until = PATIENCE
+
+    def heard(self, number: int) -> None:
+        """The frame of this number held a CM message."""
+        self.until = number + PATIENCE
+
+
+class HeaderPattern(NamedTuple):
+    """Bytes that tell where the BTH of a frame is.
+
+    All frames of a link type that agree in these two fields (offset, struct code) have their BTH at offset `bth`, if
+    they have one at all.
+    """
+
+    first: tuple[int, str]
+    second: tuple[int, str]
+    bth: int
+
+
+def pattern_of(link_type: int, data: memoryview, found: Found) -> HeaderPattern | None:
+    """The shape of a frame in which the finder for its link type found this; None where it is not among the known."""
+    kind, network, bth, _ = found
+    if bth > FARTHEST_BTH:
+        return None
+    if link_type == INFINIBAND:
+        return HeaderPattern((1, "B"), (2, "0s"), bth)
+    if link_type == ERF and data[8] & _ERF_MORE:  # extension headers of any content
+        return None
+    if link_type == ERF and kind in ("lrh", "lrh+grh"):
+        return HeaderPattern((8, "B"), (17, "B"), bth)
+    if kind == "ipv6" and bth != network + 48:  # extension headers
+        return None
+    ether_type = _ETHER_TYPE[link_type]
+    decisive = network if kind == "ipv4" else network + 6  # version and header length, or the next header
+    if link_type == ERF:
+        # All in one: the record type takes the other field.
+        return None if kind == "ipv6" else HeaderPattern((8, "B"), (ether_type, f"{network + 1 - ether_type}s"), bth)
+    untagged = network == (_SLL2_SIZE if link_type == LINUX_SLL2 else ether_type + 2)
+    types = "H" if untagged else f"{network - ether_type}s"
+    return HeaderPattern((ether_type, types), (decisive, "B"), bth)
+
+
+class FrameFilter:
+    """The test for the frames of one link type.
+
+    unpack: reads the header of a record, the two fields of the shape, and the lower half of the destination QP. first,
+    second: what the fields hold in frames of the shape. qpn_at: where the word with the QPN is in such a record. All
+    four may change in `wants`. gsi: the lower half of QP 1, as `unpack` reads it.
+    """
+
+    __slots__ = (
+        "_finder",
+        "_header",
+        "_inside",
+        "_link_type",
+        "_missed",
+        "_since",
+        "first",
+        "gsi",
+        "qpn_at",
+        "second",
+        "unpack",
+    )
+
+    def __init__(self, link_type: int, header: str, inside: int = 0) -> None:
+        """`header`: struct format of a record's header, byte order first, whose last `inside` bytes are the frame's."""
+        self._link_type = link_type
+        self._finder = cast("Callable[[memoryview], Found | None]", FINDERS[link_type])
+        self._header = header
+        self._inside = inside
+        self._missed, self._since = REVIEW - 1, 0  # the first that has a BTH gives the shape
+        (self.gsi,) = struct.unpack(header[0] + "H", GSI)
+        self.unpack = struct.Struct(header + "BBH").unpack_from
+        self.first: int | bytes | None = None  # no field holds this
+        self.second: int | bytes | None = None
+        self.qpn_at = 0
+
+    def wants(self, frame: memoryview, number: int, watched: Container[int]) -> bool:
+        """Whether a frame of another shape can be a CM message, goes to a watched QP, or tells of a neighbour.
+
+        Chooses the shape.
+        """
+        try:
+            found = self._finder(frame)
+            if found is None:
+                return announcement(self._link_type, frame) is not None
+            word = qpn_word(frame, found[2] + QPN)[0]
+        except (IndexError, struct.error):
+            return False
+        self._missed += 1
+        if self._missed == REVIEW:
+            if number - self._since < 2 * REVIEW:
+                self._choose(frame, found)
+            self._missed, self._since = 0, number
+        qpn = word & QPN_MASK
+        return qpn == 1 or qpn in watched
+
+    def _choose(self, frame: memoryview, found: Found) -> None:
+        shape = pattern_of(self._link_type, frame, found)
+        if shape is None:
+            return
+        qpn_at = shape.bth + QPN
+        self.qpn_at = struct.calcsize(self._header) - self._inside + qpn_at
+        layout, at = "", self._inside
+        for offset, code in (shape.first, shape.second, (qpn_at + LOWER_HALF, "H")):
+            if offset < self._inside:  # the reader sees to it that these frames agree in it
+                layout += "0s"
+                continue
+            layout += f"{offset - at}x{code}"
+            at = offset + struct.calcsize("=" + code)
+        self.first, self.second, _ = struct.unpack_from(self._header[0] + layout, frame, self._inside)
+        self.unpack = struct.Struct(self._header + layout).unpack_from

@@ -1,0 +1,222 @@
+"""Frame -> CmMessage: the bulk path, which builds no Scapy packet.
+
+What counts as a CM MAD: BTH opcode UD SEND ONLY (or the same with immediate data), destination QP 1, Q_Key 0x80010000,
+base version 1, management class 7 (IBA vol. 1, 12.6 and 13.4). Decoding never raises: a frame that is something else,
+or whose bytes end before the attribute ID, gives None; a message that is cut behind it has None in the fields beyond.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+from dissectors.icrc import Network, icrc_ok
+from dissectors.recognition import (
+    CM_ATTRIBUTES,
+    CM_CLASS,
+    CM_CLASS_VERSION,
+    GSI_Q_KEY,
+    GSI_QPN,
+    MAD_SIZE,
+    UD_SEND_ONLY,
+    UD_SEND_ONLY_IMMEDIATE,
+)
+from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame, Transport
+from ibcmtool.wire.frames import FINDERS, Kind
+from ibcmtool.wire.readers import Reader, layer_size, layout, read_cut, reader, stack_reader
+
+__all__ = ["Decoder", "field_names", "reader"]
+
+
+class RawData(NamedTuple):
+    """The fields of a message whose attribute ID no edition of the specification defines."""
+
+    data: bytes
+
+
+# Layer by message type.
+_LAYERS = {name: name if name == "ClassPortInfo" else f"CM_{name}" for name in CM_ATTRIBUTES.values()}
+
+_HEADER_FIELDS = (
+    "dest_qp",
+    "psn",
+    "q_key",
+    "base_version",
+    "mgmt_class",
+    "class_version",
+    "method",
+    "tid",
+    "attribute_id",
+)
+_headers = stack_reader(("BTH", "DETH", "MAD"), *_HEADER_FIELDS)
+_headers_immediate = stack_reader(("BTH", "DETH", "ImmDt", "MAD"), *_HEADER_FIELDS)
+_bth = stack_reader(("BTH",), "opcode", "dest_qp")
+_lids = stack_reader(("LRH",), "slid", "dlid")
+_lids_and_gids = stack_reader(("LRH", "GRH"), "slid", "dlid", "sgid", "dgid")
+
+_MAD = layer_size("BTH") + layer_size("DETH")  # from the BTH on
+_MAD_IMMEDIATE = _MAD + layer_size("ImmDt")
+_MAD_HEADER = layer_size("MAD")
+_CONNECTED_SERVICES = frozenset({0, 1, 5})  # RC, UC, XRC: the top three bits of the opcode
+
+# Beside these, a field of another class version may stand elsewhere (wire layouts of the first edition).
+_SAME_IN_ALL_VERSIONS = frozenset(
+    {"local_comm_id", "remote_comm_id", "request_id", "local_qpn", "remote_qpn", "message_rejected", "reason"}
+)
+_SERVICE_ID_IN_ALL_VERSIONS = frozenset({"REQ", "SIDR_REQ"})
+
+_LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
+_IPV4_ADDRESSES, _GIDS, _LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
+KINDS: dict[Kind, tuple[Transport, Network, int, int]] = {
+    "ipv4": ("RoCE v2", "ipv4", 12, 12 + _IPV4_ADDRESSES),
+    "ipv6": ("RoCE v2", "ipv6", _GRH_SIZE - _GIDS, _GRH_SIZE),  # of the layout of a GRH
+    "grh": ("RoCE v1", "grh", _GRH_SIZE - _GIDS, _GRH_SIZE),
+    "lrh": ("InfiniBand", "lrh", _LRH_SIZE - _LIDS, _LRH_SIZE),
+    "lrh+grh": ("InfiniBand", "grh", -_LRH_SIZE, _GRH_SIZE),
+}
+"""Transport, what the ICRC starts at, and where the part of the headers that tells source and destination begins and
+ends, seen from the network header.
+"""
+_new = tuple.__new__  # CmMessage(...) takes twice as long
+_MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
+
+
+def field_names(message_type: str) -> tuple[str, ...]:
+    """The field names of a message type (as in `CmMessage.type`), in wire order."""
+    layer = _LAYERS.get(message_type)
+    return tuple(slot.name for slot in layout(layer)) if layer is not None else RawData._fields
+
+
+class Decoder:
+    """Decodes the frames of any number of captures. One instance hands out one `Address` object per port."""
+
+    def __init__(self) -> None:
+        # Message type and reader by attribute ID, each compiled when the first such message is met; None: unknown.
+        self._readers: dict[int, tuple[str, Reader | None]] = {}
+        # Source and destination by the headers that tell them. (A dict with __missing__ is several times as slow.)
+        self._pairs: dict[bytes, tuple[Address, Address]] = {}
+        self._addresses: dict[Address, Address] = {}
+
+    def __call__(
+        self, frame: Frame, watched: Container[int] = (), place: tuple[int, int] | None = None
+    ) -> CmMessage | DataPacket | None:
+        """The CM message in a frame, or the packet of a connection to a QPN in `watched`, else None.
+
+        place: file and number that it shall have instead of the frame's.
+        """
+        file, number, time, link_type, data, wire_length, _, _ = frame
+        if place is not None:
+            file, number = place
+        try:
+            finder = FINDERS.get(link_type)
+            found = finder(data) if finder is not None else None
+            if found is None:
+                return None
+            kind, network, bth, icrc = found
+            opcode = data[bth]
+            if opcode == UD_SEND_ONLY:
+                header, mad = _headers(data, bth), bth + _MAD
+            elif opcode == UD_SEND_ONLY_IMMEDIATE:
+                header, mad = _headers_immediate(data, bth), bth + _MAD_IMMEDIATE
+            elif watched and opcode >> 5 in _CONNECTED_SERVICES:
+                dest_qpn = _bth(data, bth)[1]
+                if dest_qpn not in watched:
+                    return None
+                _, _, begin, behind = KINDS[kind]
+                source, destination = self._pair(data[network + begin : network + behind])
+                return DataPacket(file, number, time, source, destination, dest_qpn)
+            else:
+                return None
+            dest_qp, psn, q_key, base_version, mgmt_class, class_version, method, tid, attribute = header
+            if dest_qp != GSI_QPN or q_key != GSI_Q_KEY or base_version != 1 or mgmt_class != CM_CLASS:
+                return None
+            end = mad + MAD_SIZE
+            if icrc < end:
+                if icrc < 0 and -icrc < end:
+                    return None  # the rest of the MAD is in another fragment
+                if icrc > bth:
+                    end = max(icrc, mad + _MAD_HEADER)  # the headers tell of a shorter packet
+        except (IndexError, struct.error):
+            return None
+        transport, checked, begin, behind = KINDS[kind]
+        ends = data[network + begin : network + behind]
+        try:
+            source, destination = self._pairs[ends]
+        except KeyError:
+            source, destination = self._pair(ends)
+        content = data[mad:end]
+        right = None
+        if icrc > 0 and icrc + 4 <= len(data) >= wire_length:
+            right = icrc > mad and icrc_ok(data, network, bth, icrc, checked)
+        try:
+            message_type, read = self._readers[attribute]
+        except KeyError:
+            message_type, read = self._reader(attribute)
+        if read is not None and class_version == CM_CLASS_VERSION and len(content) == MAD_SIZE:
+            fields = read(content, _MAD_HEADER)
+        else:
+            fields = _odd_fields(message_type, class_version, content[_MAD_HEADER:])
+        message: CmMessage = _new(
+            CmMessage,
+            (
+                file,
+                number,
+                time,
+                message_type,
+                source,
+                destination,
+                transport,
+                psn,
+                tid,
+                fields,
+                content,
+                right,
+                class_version,
+                method,
+                link_type,
+                data[:mad],
+            ),
+        )
+        return message
+
+    def _reader(self, attribute: int) -> tuple[str, Reader | None]:
+        name = CM_ATTRIBUTES.get(attribute)
+        known = (f"attribute 0x{attribute:04x}", None) if name is None else (name, reader(_LAYERS[name]))
+        self._readers[attribute] = known
+        return known
+
+    def _pair(self, headers: bytes) -> tuple[Address, Address]:
+        pair = self._pairs.get(headers)
+        if pair is None:
+            if len(self._pairs) >= _MOST_PAIRS:
+                self._pairs.clear()
+                self._addresses.clear()
+            source, destination = (self._addresses.setdefault(address, address) for address in _addresses(headers))
+            self._pairs[headers] = pair = source, destination
+        return pair
+
+
+def _addresses(headers: bytes) -> tuple[Address, Address]:
+    """Source and destination from the part of the headers that `KINDS` gives; its length tells which part it is."""
+    if len(headers) in (_IPV4_ADDRESSES, _GIDS):
+        half = len(headers) // 2
+        prefix = IPV4_MAPPED if len(headers) == _IPV4_ADDRESSES else b""
+        return Address(prefix + headers[:half]), Address(prefix + headers[half:])
+    if len(headers) == _LIDS:
+        slid, dlid = _lids(headers.rjust(_LRH_SIZE, b"\0"), 0)
+        return Address(None, slid), Address(None, dlid)
+    slid, dlid, sgid, dgid = _lids_and_gids(headers, 0)
+    return Address(sgid, slid), Address(dgid, dlid)
+
+
+def _odd_fields(message_type: str, class_version: int, data: bytes) -> Any:
+    """The fields of a message that is cut, of another class version, or of an unknown attribute."""
+    layer = _LAYERS.get(message_type)
+    if layer is None:
+        return RawData(data)
+    fields = read_cut(layer, data)
+    if class_version == CM_CLASS_VERSION or message_type == "ClassPortInfo":
+        return fields
+    same = _SAME_IN_ALL_VERSIONS | ({"service_id"} if message_type in _SERVICE_ID_IN_ALL_VERSIONS else set())
+    return fields._make(value if name in same else None for name, value in zip(fields._fields, fields, strict=True))

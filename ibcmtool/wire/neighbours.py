@@ -1,0 +1,186 @@
+"""Which MAC address has an IP address? What stations announce by ARP and by IPv6 neighbour discovery.
+
+ARP (RFC 826): requests and replies, the gratuitous ones among them, tell the sender's addresses; a probe (RFC 5227)
+tells none. Neighbour discovery (RFC 4861): a solicitation tells those of its source, an advertisement those of its
+target, if it overrides what others know; one that does not is a proxy's or an anycast address's. InfiniBand has no MAC
+addresses.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
+from ibcmtool.wire.envelope import envelope
+from ibcmtool.wire.frames import (
+    ERF,
+    ERF_ETHERNET,
+    ETHERNET,
+    IPV6,
+    LINUX_SLL,
+    LINUX_SLL2,
+    MAX_VLAN_TAGS,
+    VLAN_TYPES,
+    erf_record,
+)
+
+MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
+MOST_HOLDERS = 4  # of one address
+FIRST_HOP_LIMITS = frozenset({64, 128, 255})  # what hosts begin with; a router takes one off
+
+# Where the first EtherType is, and what follows it.
+_STARTS = {ETHERNET: (12, 14), LINUX_SLL: (14, 16), LINUX_SLL2: (0, 20)}
+
+_ARP = 0x0806
+_TELLING = frozenset({_ARP, IPV6, *VLAN_TYPES})
+_ARP_ETHERNET_IPV4 = 1, 0x0800, 6, 4  # hardware and protocol, lengths of their addresses
+_ARP_REQUEST, _ARP_REPLY = 1, 2
+
+_ICMPV6 = 58
+_SOLICITATION, _ADVERTISEMENT = 135, 136
+_OVERRIDE = 0x20  # flag of an advertisement
+_SOURCE_MAC, _TARGET_MAC = 1, 2  # options
+_UNROUTED = 255  # the hop limit that shows that a message comes from a neighbour
+_OPTIONS = 24  # where they begin in both messages
+_MOST_OPTIONS = 8
+
+_short = struct.Struct("!H").unpack_from
+_vlan_tag = struct.Struct("!HH").unpack_from  # tag control, next type
+_arp = struct.Struct("!HHBBH6s4s").unpack_from  # operation, the sender's MAC and IP address behind the above
+_ipv6 = struct.Struct("!4xHBB16s").unpack_from  # payload length, next header, hop limit, source
+_icmpv6 = struct.Struct("!BB2xB3x16s").unpack_from  # type, code, flags, target
+_option = struct.Struct("!BB6s").unpack_from
+
+_time = attrgetter("time")
+
+
+class Announcement(NamedTuple):
+    """What a frame tells: an IP address, as a GID, and its MAC address; and in which VLAN (see `named`)."""
+
+    gid: bytes
+    mac: bytes
+    vlan_ids: tuple[int, ...]
+
+
+def announcement(link_type: int, data: bytes | memoryview) -> Announcement | None:
+    """What a frame announces; None for nearly all frames. Never raises."""
+    try:
+        start = _STARTS.get(link_type) if link_type != ERF else _erf_start(data)
+        if start is None:
+            return None
+        type_at, at = start
+        (kind,) = _short(data, type_at)
+        if kind not in _TELLING:
+            return None  # at once: a capture may hold much TCP
+        vlan_ids: list[int] = []
+        while kind in VLAN_TYPES and len(vlan_ids) < MAX_VLAN_TAGS:
+            control, kind = _vlan_tag(data, at)
+            vlan_ids.append(control & 0xFFF)
+            at += 4
+        told = _arp_sender(data, at) if kind == _ARP else _discovered(data, at) if kind == IPV6 else None
+    except (IndexError, struct.error):
+        return None
+    if told is None or told[1][0] & 1 or not any(told[1]):  # no station's MAC address
+        return None
+    return Announcement(*told, named(vlan_ids))
+
+
+def _erf_start(data: bytes | memoryview) -> tuple[int, int] | None:
+    """As in _STARTS, of an ERF record; None where it holds no Ethernet frame."""
+    record, at = erf_record(data)
+    return (at + 14, at + 16) if record in ERF_ETHERNET else None
+
+
+def _arp_sender(data: bytes | memoryview, at: int) -> tuple[bytes, bytes] | None:
+    """IP address and MAC address of the sender of an ARP packet."""
+    *kinds, operation, mac, address = _arp(data, at)
+    if tuple(kinds) != _ARP_ETHERNET_IPV4 or operation not in (_ARP_REQUEST, _ARP_REPLY) or not any(address):
+        return None
+    return IPV4_MAPPED + address, mac
+
+
+def _discovered(data: bytes | memoryview, at: int) -> tuple[bytes, bytes] | None:
+    """IP address and MAC address that a neighbour solicitation or advertisement tells."""
+    length, next_header, hop_limit, source = _ipv6(data, at)
+    if next_header != _ICMPV6 or hop_limit != _UNROUTED:
+        return None
+    at += 40
+    kind, code, flags, target = _icmpv6(data, at)
+    if code or kind not in (_SOLICITATION, _ADVERTISEMENT):
+        return None
+    if kind == _SOLICITATION:
+        address, wanted = source, _SOURCE_MAC
+    else:
+        address, wanted = target, _TARGET_MAC if flags & _OVERRIDE else 0
+    if not any(address):
+        return None  # a probe for a duplicate
+    end, at = at + length, at + _OPTIONS
+    for _ in range(_MOST_OPTIONS):
+        if at + 8 > end:
+            break
+        option, units, mac = _option(data, at)
+        if option == wanted:
+            return address, mac
+        if not units:
+            break
+        at += units * 8
+    return None
+
+
+def neighbour(frame: Frame) -> Neighbour | None:
+    """What a frame announces, as a record; None where it announces nothing. Never raises."""
+    told = announcement(frame.link_type, frame.data)
+    if told is None:
+        return None
+    return Neighbour(frame.file, frame.number, frame.time, Address(told.gid), told.mac, told.vlan_ids)
+
+
+def shown(message: CmMessage) -> Neighbour | None:
+    """The MAC address that a message shows its sender to have; None where a router may have sent it on."""
+    around = envelope(message)
+    if around is None or around.source_mac is None:
+        return None
+    if message.transport != "RoCE v1" and around.hop_limit not in FIRST_HOP_LIMITS:
+        return None
+    place = message.file, message.frame, message.time
+    return Neighbour(*place, message.source, around.source_mac, named(around.vlan_ids))
+
+
+def named(vlan_ids: Sequence[int]) -> tuple[int, ...]:
+    """The VLANs that tags name: one with id 0 gives a priority only (IEEE 802.1Q)."""
+    return tuple(filter(None, vlan_ids))
+
+
+class Holder(NamedTuple):
+    """A MAC address that an IP address had: where that showed first, and where last."""
+
+    first: Neighbour
+    last: Neighbour
+
+
+class Neighbourhood:
+    """Who has had which IP address, of the addresses told of last. An address counts per VLAN."""
+
+    def __init__(self) -> None:
+        self._holders: dict[tuple[tuple[int, ...], Address], tuple[Holder, ...]] = {}
+
+    def holders(self, vlan_ids: tuple[int, ...], address: Address) -> Sequence[Holder]:
+        """Those known to have had the address, the one that showed it last at the end."""
+        return self._holders.get((vlan_ids, address), ())
+
+    def note(self, told: Neighbour) -> None:
+        """Remember it."""
+        key = told.vlan_ids, told.address
+        known = self._holders.pop(key, ())
+        holder = Holder(told, told)
+        for other in known:
+            if other.first.mac == told.mac:
+                holder = Holder(min(other.first, told, key=_time), max(other.last, told, key=_time))
+        others = [other for other in known if other.first.mac != told.mac]
+        holders = sorted((*others, holder), key=lambda each: each.last.time)
+        self._holders[key] = tuple(holders[-MOST_HOLDERS:])
+        if len(self._holders) > MOST_ADDRESSES:
+            del self._holders[next(iter(self._holders))]
