@@ -1,4 +1,4 @@
-"""Writes ibcmtool/wire/layouts.py from the layers' field lists, the only place where offsets and widths are stated.
+"""Writes ibcmtool/wire/layouts.py and ibcmtool/messages.py from the layers' field lists: only there offsets are stated.
 
 Usage: .venv/bin/python scripts/layouts.py
 """
@@ -12,7 +12,7 @@ from dissectors.fields import layout
 from dissectors.mad import MAD, ClassPortInfo
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 
-MODULE = Path(__file__).resolve().parent.parent / "ibcmtool" / "wire" / "layouts.py"
+PACKAGE = Path(__file__).resolve().parent.parent / "ibcmtool"
 LAYERS = (LRH, GRH, BTH, DETH, ImmDt, MAD, ClassPortInfo, *CM_LAYERS.values())
 
 HEAD = '''\
@@ -27,7 +27,23 @@ LAYOUTS: dict[str, tuple[tuple[str, int, int, str], ...]] = {
 '''
 
 
-def module() -> str:
+MESSAGES_HEAD = '''\
+"""The messages of Communication Management, one class each, so that a misspelt field is found by the type checker.
+
+Written by scripts/layouts.py from `fields_desc` of the layers in dissectors: change the layers. Numbers are ints, GIDs,
+additional information and private data bytes; None stands for what the capture cut off.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+'''
+
+TYPES = {"number": "int | None", "little": "int | None", "gid": "bytes | None", "bytes": "bytes | None"}
+
+
+def layouts() -> str:
+    """The text of ibcmtool/wire/layouts.py."""
     lines = []
     for layer in LAYERS:
         slots = [f'("{name}", {offset}, {width}, "{kind}"),' for name, offset, width, kind in layout(layer)]
@@ -38,5 +54,40 @@ def module() -> str:
     return HEAD + "\n".join(lines) + "\n}\n"
 
 
+def messages() -> str:
+    """The text of ibcmtool/messages.py."""
+    layers = {**CM_LAYERS, "ClassPortInfo": ClassPortInfo}
+    names = {kind: class_name(kind) for kind in layers}
+    lines = [MESSAGES_HEAD]
+    for kind, layer in layers.items():
+        lines += ["", f"class {names[kind]}(NamedTuple):", f'    """{(layer.__doc__ or kind).splitlines()[0]}"""', ""]
+        lines += [f"    {name}: {TYPES[what]}" for name, _, _, what in layout(layer)]
+        lines.append("")
+    lines += [
+        "",
+        "class UnknownMessage(NamedTuple):",
+        '    """A message whose attribute ID no edition of the specification defines."""',
+        "",
+        "    data: bytes | None",
+        "",
+        "",
+        "Fields = (",
+        "    " + "\n    | ".join([*names.values(), "UnknownMessage"]),
+        ")",
+        "",
+        "# By message type, as in `CmMessage.type`.",
+        "MESSAGES: dict[str, type[Fields]] = {",
+        *(f'    "{kind}": {name},' for kind, name in names.items()),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def class_name(kind: str) -> str:
+    """Req, SidrReq: a message type as the name of a class."""
+    return kind if kind == "ClassPortInfo" else "".join(part.capitalize() for part in kind.split("_"))
+
+
 if __name__ == "__main__":
-    MODULE.write_text(module(), encoding="utf-8")
+    (PACKAGE / "wire" / "layouts.py").write_text(layouts(), encoding="utf-8")
+    (PACKAGE / "messages.py").write_text(messages(), encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container
-from typing import Any, NamedTuple
+from typing import Any
 
 from dissectors.icrc import Network, icrc_ok
 from dissectors.recognition import (
@@ -22,17 +22,12 @@ from dissectors.recognition import (
     UD_SEND_ONLY,
     UD_SEND_ONLY_IMMEDIATE,
 )
+from ibcmtool.messages import MESSAGES, UnknownMessage
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame, Transport
 from ibcmtool.wire.frames import FINDERS, Kind
-from ibcmtool.wire.readers import Reader, layer_size, layout, read_cut, reader, stack_reader
+from ibcmtool.wire.readers import Reader, layer_size, read_cut, reader, stack_reader
 
 __all__ = ["Decoder", "field_names", "reader"]
-
-
-class RawData(NamedTuple):
-    """The fields of a message whose attribute ID no edition of the specification defines."""
-
-    data: bytes
 
 
 # Layer by message type.
@@ -84,8 +79,7 @@ _MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless st
 
 def field_names(message_type: str) -> tuple[str, ...]:
     """The field names of a message type (as in `CmMessage.type`), in wire order."""
-    layer = _LAYERS.get(message_type)
-    return tuple(slot.name for slot in layout(layer)) if layer is not None else RawData._fields
+    return MESSAGES.get(message_type, UnknownMessage)._fields
 
 
 class Decoder:
@@ -214,7 +208,7 @@ def _odd_fields(message_type: str, class_version: int, data: bytes) -> Any:
     """The fields of a message that is cut, of another class version, or of an unknown attribute."""
     layer = _LAYERS.get(message_type)
     if layer is None:
-        return RawData(data)
+        return UnknownMessage(data)
     fields = read_cut(layer, data)
     if class_version == CM_CLASS_VERSION or message_type == "ClassPortInfo":
         return fields

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dissectors.slots import Slot, kept
+from ibcmtool.messages import MESSAGES
 from ibcmtool.wire.layouts import LAYOUTS
 
 Reader = Callable[[bytes, int], Any]  # (buffer, offset of the layer in it)
@@ -44,14 +45,15 @@ def layer_size(layer: str) -> int:
 
 @functools.cache
 def reader(layer: str, *names: str) -> Reader:
-    """A reader of a layer's fields, or of the named ones only, as a named tuple with the layer's name.
+    """A reader of a layer's fields, or of the named ones only, as a named tuple: of a CM message, its class.
 
     Numbers are ints; GIDs and raw bytes are `bytes`. It raises struct.error where the buffer ends before the last
     field that it reads.
     """
     slots = layout(layer)
     wanted = names or tuple(slot.name for slot in slots)
-    return compile_reader(slots, wanted, namedtuple(layer, wanted))  # noqa: PYI024 (known at run time)
+    message = None if names else MESSAGES.get(layer.removeprefix("CM_"))
+    return compile_reader(slots, wanted, message or namedtuple(layer, wanted))  # noqa: PYI024 (known at run time)
 
 
 def stack_reader(layers: Sequence[str], *names: str) -> Reader:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from dissectors.recognition import CM_ATTRIBUTES
 from ibcmtool import formatting, services
+from ibcmtool.messages import UnknownMessage
 from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, Step, Timewait, Transport
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.message_json import fields_object, messages_text
-from ibcmtool.wire.decode import RawData
 from ibcmtool.wire.readers import layer_size, read_cut, reader
 
 TYPES = tuple(CM_ATTRIBUTES.values())
@@ -134,7 +134,7 @@ def test_cut_messages(message_type: str) -> None:
 
 def test_a_message_of_an_unknown_attribute() -> None:
     for number, data in ((0x0020, b"\1\2"), (0x0021, b"\1\2"), (0x0020, b""), (0x0020, bytes(232))):
-        check(step(message(f"attribute 0x{number:04x}", RawData(data))))
+        check(step(message(f"attribute 0x{number:04x}", UnknownMessage(data))))
 
 
 ENDS = st.builds(
