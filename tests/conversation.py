@@ -307,7 +307,7 @@ def run(
     items = said.capture if isinstance(said, Conversation) else said
     for item in sorted(items, key=lambda item: item.time):
         if isinstance(item, Neighbour):
-            judge.learn(item)
+            judge.neighbour(item)
         elif isinstance(item, CmMessage):
             tracker.feed(item)
         else:

@@ -61,11 +61,11 @@ def offsets(recordings: Sequence[Recording]) -> list[int]:
 def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Result:
     """What tracker and judge make of it, as analysis.stream has it."""
     ahead = offsets(recordings)
-    judge = Judge(policy)
     names = [f"{chr(ord('a') + file)}.pcap" for file in range(len(recordings))]
     starts = [moment(recording.start) - offset for recording, offset in zip(recordings, ahead, strict=True)]
     ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
-    coverage = judge.view.coverage = Coverage(names, starts)
+    coverage = Coverage(names, starts)
+    judge = Judge(policy, coverage)
     connections: dict[int, Connection] = {}
     findings: list[Finding] = []
 

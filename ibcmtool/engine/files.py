@@ -30,9 +30,7 @@ from ibcmtool.model import (
     rank,
 )
 from ibcmtool.rules import Judge
-from ibcmtool.rules.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
-from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
 from ibcmtool.wire.decode import Decoder
@@ -58,27 +56,25 @@ def stream(
     inputs are ahead, by path, where that is not to be estimated. `timewait_model`: see connections/timers.py.
     `redact`: addresses, GUIDs and private data come replaced (redaction).
     """
-    judge, completeness = Judge(policy), Completeness()
     records: list[Connection | Finding] = []
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         records.extend(judge.judge(event))
         if event.kind == "ENDED":
-            completeness.ended(event.connection)
             records.append(event.connection)
 
-    tracker = Tracker(tell, endpoint_names, timewait_model, covered=judge.view.covered)
     with ExitStack() as stack:
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
         coverage = Coverage(paths, align(captures, clock_offsets))
-        judge.view.coverage = coverage
+        judge = Judge(policy, coverage)
+        tracker = Tracker(emit, endpoint_names, timewait_model, covered=judge.view.covered)
         scan = Scan(tracker, coverage, thorough, progress, _redactor() if redact else None)
         for item in _merged(captures, scan):
             if isinstance(item, CmMessage):
-                completeness.note(item)
+                judge.message(item)
                 tracker.feed(item)
             elif isinstance(item, Neighbour):
-                judge.learn(item)
+                judge.neighbour(item)
             else:
                 tracker.feed_data(item)
             if records:
@@ -89,8 +85,7 @@ def stream(
         tracker.advance(max(ends, default=0))
         tracker.finish()
         yield from records
-        yield from capture_findings(infos, tracker.overruns)
-        yield from completeness.findings(infos, judge.view)
+        yield from judge.capture_end(infos, tracker.overruns)
         yield from infos
 
 

@@ -29,8 +29,6 @@ from ibcmtool.model import (
     TimewaitModel,
 )
 from ibcmtool.rules import Judge
-from ibcmtool.rules.completeness import Completeness
-from ibcmtool.rules.quality import capture_findings
 from ibcmtool.services import endpoint_names
 from ibcmtool.sources.live import LiveSource
 from ibcmtool.wire.decode import Decoder
@@ -118,7 +116,6 @@ class Session:
         self.tracker = Tracker(self._emit, endpoint_names, timewait_model, most=most)
         self.sources = [Progress(InputInfo(source.name, LIVE), source) for source in sources]
         self._judge = Judge(policy)
-        self._completeness = Completeness()
         self._decode = Decoder().__call__  # a bound method costs less to call than an instance
         self._redact: Callable[[Frame], Frame] | None = None
         if redact:
@@ -175,10 +172,7 @@ class Session:
         for progress in self.sources:
             progress.info.dropped = progress.source.dropped
         infos = [progress.info for progress in self.sources]
-        for finding in (
-            *capture_findings(infos, self.tracker.overruns),
-            *self._completeness.findings(infos, self._judge.view),
-        ):
+        for finding in self._judge.capture_end(infos, self.tracker.overruns):
             self.listener.finding(finding, None)
         for info in infos:
             self.listener.input(info)
@@ -189,7 +183,7 @@ class Session:
             return
         self._kept += len(messages)
         progress.takes(messages)
-        note, hear, feed = self._completeness.note, self.listener.hear, self.tracker.feed
+        note, hear, feed = self._judge.message, self.listener.hear, self.tracker.feed
         for message in messages:
             note(message)
         if heard:
@@ -207,7 +201,7 @@ class Session:
         numbered = Frame(index, self._kept + 1, *frame[2:])
         item = self._decode(numbered, self.tracker.watched) or neighbour(numbered)
         if isinstance(item, Neighbour):
-            self._judge.learn(item)
+            self._judge.neighbour(item)
         elif isinstance(item, DataPacket):
             self._kept += 1
             progress.goes_on(item.time, item.time)
@@ -221,5 +215,4 @@ class Session:
         for finding in self._judge.judge(event):
             listener.finding(finding, event)
         if event.kind == "ENDED":
-            self._completeness.ended(event.connection)
             listener.connection(event.connection)

@@ -7,11 +7,11 @@ an event to verdicts: it sees the connection as it is at that moment and never c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from ibcmtool.model import EVENT_KINDS, Event, Finding, Neighbour, Policy
+from ibcmtool.model import EVENT_KINDS, CmMessage, Event, Finding, InputInfo, Neighbour, Policy
 from ibcmtool.rules import (
     alternate,
     budgets,
@@ -49,6 +49,7 @@ from ibcmtool.rules import (
     timewait,
 )
 from ibcmtool.rules.catalogue import CATALOGUE, Placed, Rule, StepTest, Verdict
+from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.rules.settings import Settings
 from ibcmtool.rules.view import View
 
@@ -115,8 +116,11 @@ class Judge:
     share a handful of histories. An ordinary message then takes a look-up and the few tests that really must look.
     """
 
-    def __init__(self, policy: Policy = "relaxed", rules: Iterable[Rule] | None = None) -> None:
-        self.view = View(policy)
+    def __init__(
+        self, policy: Policy = "relaxed", coverage: Coverage | None = None, rules: Iterable[Rule] | None = None
+    ) -> None:
+        self.view = View(policy, coverage=coverage or Coverage())
+        self._completeness = completeness.Completeness()
         self._by_kind: defaultdict[str, list[Placed]] = defaultdict(list)
         for place, rule in enumerate(CATALOGUE.values() if rules is None else rules):
             for kind in rule.on:
@@ -124,8 +128,23 @@ class Judge:
         self._agendas: dict[str, dict[str, Agenda]] = {}  # by kind and history
         self._settings: dict[tuple[str, tuple[int, ...]], Settings] = {}  # by kind of message and places of rules
 
+    def message(self, message: CmMessage) -> None:
+        """A CM message, before its events; of each input in its order."""
+        self._completeness.note(message)
+
+    def neighbour(self, neighbour: Neighbour) -> None:
+        """What the capture tells beside CM messages: who has an IP address."""
+        self.view.learn(neighbour)
+
+    def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
+        """What concerns the whole, when all is read. `forgotten`: connections that the tracker let go of early."""
+        yield from quality.capture_findings(inputs, forgotten)
+        yield from self._completeness.findings(inputs, self.view)
+
     def judge(self, event: Event) -> Sequence[Finding]:
         """The findings that this event brings to light, in the order of the catalogue."""
+        if event.kind == "ENDED":
+            self._completeness.ended(event.connection)
         kind, connection, step = event.kind, event.connection, event.step
         try:
             agenda = self._agendas[kind][connection.history]
@@ -157,10 +176,6 @@ class Judge:
             return ()
         found.sort(key=itemgetter(0))
         return [told for _, told in found]
-
-    def learn(self, told: Neighbour) -> None:
-        """What the capture tells beside CM messages: who has an IP address."""
-        self.view.learn(told)
 
     def _agenda(self, kind: str, history: str) -> Agenda:
         """Find out what such an event calls for, and remember it."""

@@ -9,9 +9,8 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host
 
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import CmMessage, Event, Finding, InputInfo
+from ibcmtool.model import CmMessage, Finding, InputInfo
 from ibcmtool.rules import Judge
-from ibcmtool.rules.completeness import Completeness
 
 HOST, TARGET, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 INPUTS = [InputInfo("one.pcap"), InputInfo("two.pcap")]
@@ -23,20 +22,14 @@ def everything(message: CmMessage) -> bool:
 
 def closing(talk: Conversation, seen: Callable[[CmMessage], bool] = everything) -> list[Finding]:
     """What there is to say at the end of an analysis of the messages that were captured, in the order of the file."""
-    judge, completeness = Judge(), Completeness()
-
-    def tell(event: Event) -> None:
-        judge.judge(event)
-        if event.kind == "ENDED":
-            completeness.ended(event.connection)
-
-    tracker = Tracker(tell)
+    judge = Judge()
+    tracker = Tracker(judge.judge)
     for message in talk.capture:
         if isinstance(message, CmMessage) and seen(message):
-            completeness.note(message)
+            judge.message(message)
             tracker.feed(message)
     tracker.finish()
-    return list(completeness.findings(INPUTS, judge.view))
+    return list(judge.capture_end(INPUTS))
 
 
 def lives(count: int, talk: Conversation | None = None, start: float = 0) -> Conversation:
