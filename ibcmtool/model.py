@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from ibcmtool.values import Evidence
+
 Severity = Literal["error", "warning", "info"]
 Confidence = Literal["certain", "probable", "possible"]
 Policy = Literal["relaxed", "strict"]
@@ -266,7 +268,7 @@ class Finding:
     frames: tuple[tuple[int, int], ...]  # (file, frame number)
     message: str
     advice: str
-    evidence: dict[str, Any]
+    evidence: Evidence
     time: int | None = None
 
 

@@ -73,7 +73,7 @@ def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Resul
         connections[event.connection.id] = event.connection
         findings.extend(judge.judge(event))
 
-    tracker = Tracker(tell, covered=judge.view.covered)
+    tracker = Tracker(tell, covered=judge.context.covered)
 
     def read(file: int) -> Iterator[CmMessage]:
         for item in recordings[file].items:

@@ -67,7 +67,7 @@ def stream(
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
         coverage = Coverage(paths, align(captures, clock_offsets))
         judge = Judge(policy, coverage)
-        tracker = Tracker(emit, endpoint_names, timewait_model, covered=judge.view.covered)
+        tracker = Tracker(emit, endpoint_names, timewait_model, covered=judge.context.covered)
         scan = Scan(tracker, coverage, thorough, progress, _redactor() if redact else None)
         for item in _merged(captures, scan):
             if isinstance(item, CmMessage):

@@ -13,6 +13,7 @@ from ibcmtool.model import Finding, Policy, Totals
 from ibcmtool.reports import style, values
 from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.page import Page
+from ibcmtool.values import Duration, Psn, Time
 from ibcmtool.views.attempts import Attempts
 
 INFO_SHOWN = 3  # more info findings of one code are folded into one line
@@ -189,7 +190,13 @@ def _number(key: str, value: Any, clock: Clock) -> tuple[str, str]:
     if key.endswith("_ns"):
         texts = [_moment(one, clock) for one in (value if isinstance(value, (list, tuple)) else [value])]
         return _words(key.removesuffix("_ns")), " ".join(texts)
-    made = values.plain(key, value)
+    if isinstance(value, (Duration, Time)):
+        return _words(key), clock.full(value.ns) if isinstance(value, Time) else formatting.duration(value.ns)
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Duration, Time)):
+        return _words(key), " ".join(_number(key, one, clock)[1] for one in value)
+    if isinstance(value, Psn):
+        return _words(key), formatting.psn(value.number)
+    made = values.plain(key, values.evidence(value))
     if isinstance(made, bool):
         return _words(key), "yes" if made else "no"
     if isinstance(made, list):

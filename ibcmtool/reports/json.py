@@ -192,7 +192,7 @@ def _time(ns: int | None) -> str | None:
 def _evidence(name: str, value: Any) -> tuple[str, Any]:
     """Nanoseconds (under a name that ends in `_ns`) become decimal seconds, under the name without that ending."""
     if not name.endswith("_ns"):
-        return name, values.plain(name, value)
+        return name, values.plain(name, values.evidence(value))
     if isinstance(value, (list, tuple)):
         return name[:-3], [formatting.seconds(one) for one in value]
     return name[:-3], _time(value)

@@ -12,9 +12,9 @@ from ibcmtool.connections.timers import exponent, response_wait
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of
-from ibcmtool.rules.occasions import first
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, before, of_type, one_capture, role_of
 
 XRC = 3  # transport service type that asks for the extended one
 
@@ -50,7 +50,7 @@ def _unexpected(connection: Connection, step: Step) -> bool:
     ),
     advice="Look at the CM that sent the LAP: it does not follow the state of its own connection.",
 )
-def lap_outside_established(event: Event, view: View) -> Iterator[Verdict]:
+def lap_outside_established(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return
@@ -121,7 +121,7 @@ def _with_apr(history: str) -> bool:
     ),
     advice="Look for capture drops in front of the frame; else look at the CM that sent the APR.",
 )
-def apr_without_lap(event: Event, view: View) -> Iterator[Verdict]:
+def apr_without_lap(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     if connection.request is None:
         return
@@ -160,7 +160,7 @@ def _first_of_passive(history: str) -> bool:
     false_positives="Silent when the REQ was not captured, so that nobody knows which side is which.",
     advice="If the LAP stays unanswered, let the active side send it.",
 )
-def lap_from_passive(event: Event, view: View) -> Iterator[Verdict]:
+def lap_from_passive(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is not None and step.sender == "passive" and connection.request is not None:
         yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", (step,), {"sender": step.sender})
@@ -190,7 +190,7 @@ def _lap_again(history: str) -> bool:
     ),
     advice="Look at the CM that sent them, or at the manager that moves paths: it must wait for the APR.",
 )
-def parallel_laps(event: Event, view: View) -> Iterator[Verdict]:
+def parallel_laps(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     role = None if step is None else role_of(step)
     if step is None or role is None:
@@ -264,7 +264,7 @@ def _lap_wait(connection: Connection, lap: Step, role: Role) -> int:
     false_positives="Silent where the peer's QPN is unknown (capture starts late), and for XRC (QPN in another field).",
     advice="Look at the CM of the side that sent the LAP: it mixes up two connections.",
 )
-def lap_wrong_qpn(event: Event, view: View) -> Iterator[Verdict]:
+def lap_wrong_qpn(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown" or connection.request is None:
         return
@@ -305,7 +305,7 @@ def _on_roce(connection: Connection, step: Step) -> bool:
     false_positives="None known.",
     advice="Switch path migration off in the sender's configuration; on RoCE, bonding below the RDMA device does it.",
 )
-def lap_on_roce(event: Event, view: View) -> Iterator[Verdict]:
+def lap_on_roce(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is not None:
         yield Verdict(f"{step.message.type} on {connection.transport}.", (step,), {"transport": connection.transport})

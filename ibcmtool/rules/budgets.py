@@ -21,10 +21,10 @@ from ibcmtool.connections.timers import (
 from ibcmtool.formatting import count, duration, listed
 from ibcmtool.model import PEER, CmMessage, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import of_type, sends
-from ibcmtool.rules.occasions import again, entangled, first
+from ibcmtool.rules.conditions import again, entangled, first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import of_type, sends
 
 LONGEST_BUDGET = 120 * SECOND
 SHORTEST_BUDGET = 10 * MILLISECOND
@@ -75,7 +75,7 @@ def _extreme(connection: Connection, step: Step) -> bool:
     ),
     advice="Choose the response timeout in the consumer, or be patient for that long before calling it hung.",
 )
-def retry_budget_extreme(event: Event, view: View) -> Iterable[Verdict]:
+def retry_budget_extreme(event: Event, view: Context) -> Iterable[Verdict]:
     request, step = event.connection.request, event.step
     retries = max_cm_retries(request)
     if step is None or retries is None or step.sender == "unknown":
@@ -132,7 +132,7 @@ def _uneven(message: CmMessage) -> bool:
     false_positives="None: it states what the REQ says. Some consumers choose different times on purpose.",
     advice="Look at what the connecting consumer asks for; both are usually the same.",
 )
-def response_timeouts_uneven(event: Event, view: View) -> Iterable[Verdict]:
+def response_timeouts_uneven(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -164,7 +164,7 @@ def response_timeouts_uneven(event: Event, view: View) -> Iterable[Verdict]:
     false_positives="None: it states what is missing.",
     advice="Start the capture before the connections, without a snap length.",
 )
-def timers_assumed(event: Event, view: View) -> Iterator[Verdict]:
+def timers_assumed(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is not None:
         doubtful = _assumed_timewait(connection, step)

@@ -8,9 +8,9 @@ from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.formatting import comm_id, duration, end_name
 from ibcmtool.model import Event
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import of_type
-from ibcmtool.rules.occasions import entangled, first
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import of_type
 
 DUPLICATE_COMM_ID = 30  # REJ reason
 
@@ -37,7 +37,7 @@ def _one_req(history: str) -> bool:
     advice="Look at the CM of the side that sent the REQ: it gave an id away twice, or forgot the old connection "
     "(reboot).",
 )
-def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
+def comm_id_reused(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step, conflict = event.connection, event.step, event.connection.comm_id_conflict
     if conflict is None or step is None:
         return
@@ -73,7 +73,7 @@ def comm_id_reused(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="None known.",
     advice="Look on the receiver for a connection of this peer that should be gone.",
 )
-def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
+def comm_id_refused(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is not None and step.message.fields.reason == DUPLICATE_COMM_ID:
         identifier = comm_id(connection.active.comm_id or 0)
@@ -100,7 +100,7 @@ def comm_id_refused(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="A second sighting of the old packet: excluded by its PSN.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
 )
-def ghost_req(event: Event, view: View) -> Iterator[Verdict]:
+def ghost_req(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step, old = event.connection, event.step, event.connection.late_duplicate_of
     if old is None or step is None:
         return

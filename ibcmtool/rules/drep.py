@@ -9,10 +9,9 @@ from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.cross import newest_request
-from ibcmtool.rules.history import DISORDER, heard, of_type, sends
-from ibcmtool.rules.occasions import first
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, heard, of_type, sends
 
 TOLD_KEPT = 4096  # connections that R07 has spoken of; far more than wait for a DREP at one time
 NOTABLE = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
@@ -40,7 +39,7 @@ NOTABLE = 1_000_000_000  # ns; what is answered sooner is not late by any timer 
         " open until it notices, and a REQ that reuses the QPN will be refused as stale."
     ),
 )
-def drep_missing(event: Event, view: View) -> Iterator[Verdict]:
+def drep_missing(event: Event, view: Context) -> Iterator[Verdict]:
     connection, told = event.connection, view.memory["R07"]
     role = event.role or "active"
     dreqs = of_type(connection, "DREQ", sender=role)
@@ -79,9 +78,9 @@ def drep_missing(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
-def _asked_again_at_last(view: View, connection: Connection, role: Role, dreqs: list[Step]) -> str:
+def _asked_again_at_last(view: Context, connection: Connection, role: Role, dreqs: list[Step]) -> str:
     """Whether the sender of the DREQs has asked its peer for a new connection since, and had waited for the retries."""
-    request = newest_request(view, connection.end(role))
+    request = view.restarts.newest_request(connection.end(role))
     if request is None or request.message.destination != connection.peer(role).address:
         return ""
     after, rest = (request.message.time - dreq.message.time for dreq in (dreqs[0], dreqs[-1]))
@@ -134,7 +133,7 @@ def _late(connection: Connection, step: Step) -> bool:
     false_positives="Repetitions of the DREQ that are missing from the capture (never more than probable).",
     advice="Nothing to do if the process ended on purpose. What the peer's consumer did until the DREP is its own.",
 )
-def drep_late(event: Event, view: View) -> Iterable[Verdict]:
+def drep_late(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown" or connection.established is None or connection.request is None:
         return ()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, of_type
-from ibcmtool.rules.occasions import first
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, of_type
 
 
 def _ignored(connection: Connection, step: Step) -> bool:
@@ -33,7 +33,7 @@ def _ignored(connection: Connection, step: Step) -> bool:
     "whose QPN stands in another field.",
     advice="Look at the CM or consumer of the side that sent the DREQ: it mixes up two connections.",
 )
-def dreq_wrong_qpn(event: Event, view: View) -> Iterator[Verdict]:
+def dreq_wrong_qpn(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown" or connection.request is None:
         return
@@ -69,7 +69,7 @@ def _after_ignored(connection: Connection, step: Step) -> bool:
     "once after the first DREP, until its sender gave up.",
     advice="Nothing is lost: both sides end in timewait. Look at the CM that does not answer if it happens often.",
 )
-def dreq_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
+def dreq_in_timewait(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     if event.kind == "DREP":
         yield from _wrong_one_answered(event)

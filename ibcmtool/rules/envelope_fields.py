@@ -6,18 +6,18 @@ receiver, so it is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
+from dissectors.slots import Slot
 from ibcmtool.formatting import address, listed, qpn
 from ibcmtool.model import CmMessage, Event
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import first
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.settings import behind, mask_of
-from ibcmtool.rules.view import View
 from ibcmtool.wire.envelope import envelope
-from ibcmtool.wire.readers import layout, reader
+from ibcmtool.wire.readers import layer_size, layout, reader
 
 # Not RTU and DREP: a CM that sends these sends others as well.
 MESSAGES = ("REQ", "MRA", "REJ", "REP", "DREQ", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
@@ -32,6 +32,17 @@ _HEADER_FIELDS = ("class_specific", "reserved_18")
 _DATA_FIELDS = {
     kind: tuple(slot.name for slot in layout(f"CM_{kind}") if slot.name.startswith("reserved")) for kind in MESSAGES
 }
+
+
+def behind(slots: Iterable[Slot], layer: str) -> list[Slot]:
+    """The fields of a layer that stands behind another one, counted from where that begins."""
+    return [slot._replace(bit_offset=slot.bit_offset + layer_size(layer) * 8) for slot in slots]
+
+
+def mask_of(slots: Sequence[Slot]) -> tuple[int, int]:
+    """How many bytes these fields are in, from the first byte of all on, and a mask of their bits in them."""
+    size = (max(slot.bit_offset + slot.width for slot in slots) + 7) // 8
+    return size, sum(((1 << slot.width) - 1) << (size * 8 - slot.bit_offset - slot.width) for slot in slots)
 
 
 def _reserved_mask(kind: str) -> tuple[int, int]:
@@ -84,7 +95,7 @@ def _redirects(message: CmMessage) -> bool:
     ),
     advice="Worth a look if the fields next to them look wrong as well: then the layouts differ.",
 )
-def reserved_bits(event: Event, view: View) -> Iterable[Verdict]:
+def reserved_bits(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False or step.message.class_version != CM_CLASS_VERSION:
         return ()
@@ -131,7 +142,7 @@ def _place(name: str) -> str:
     false_positives="Peers of the first edition (class version 1) among themselves understand each other.",
     advice="Look at the CM that sent it: which edition does it speak, does it fill in the header?",
 )
-def mad_header(event: Event, view: View) -> Iterable[Verdict]:
+def mad_header(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -174,7 +185,7 @@ def mad_header(event: Event, view: View) -> Iterable[Verdict]:
     ),
     advice="Find out which program on that port sends CM messages beside the kernel's CM.",
 )
-def source_qp(event: Event, view: View) -> Iterable[Verdict]:
+def source_qp(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False:
         return ()

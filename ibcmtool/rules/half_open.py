@@ -10,10 +10,9 @@ from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.model import PEER, Confidence, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.cross import newest_request
-from ibcmtool.rules.history import of_type, role_of
-from ibcmtool.rules.occasions import first, refused_as_stale, rejected
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first, refused_as_stale, rejected
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import of_type, role_of
 
 OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
 CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
@@ -35,7 +34,7 @@ CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
     advice="Look on the side that sent the REJ for a connection to this QPN (rdma resource show qp; the consumer's "
     "own list) and for the DREQ that must follow the REJ.",
 )
-def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
+def stale_without_cause(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return
@@ -75,7 +74,7 @@ def stale_without_cause(event: Event, view: View) -> Iterator[Verdict]:
     "capture.",
     advice="Look at the CM of the side that sent the RTU.",
 )
-def stale_refusal_ignored(event: Event, view: View) -> Iterator[Verdict]:
+def stale_refusal_ignored(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step, reject = event.connection, event.step, event.connection.reject
     if reject is None or step is None or step.disposition != "unexpected" or step.sender == reject.sender:
         return
@@ -113,7 +112,7 @@ def _one_let_go(history: str) -> bool:
     advice="Close the connection on the side that still sends, or wait until its transport retries put the QP into "
     "error.",
 )
-def half_open(event: Event, view: View) -> Iterator[Verdict]:
+def half_open(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     if connection.outcome not in ("rejected", "timed_out", "half_open") or connection.reply is None:
         return
@@ -173,7 +172,7 @@ def _one_dreq(history: str) -> bool:
     advice="Check whether the process ended on purpose, and whether the peer noticed: its QP goes to error at the "
     "latest when its transport retries are exhausted.",
 )
-def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
+def dreq_not_repeated(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     (dreq,) = of_type(connection, "DREQ")
     role = role_of(dreq)
@@ -188,7 +187,7 @@ def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
     if waited < wait:
         return
     overdue = waited > OVERDUE_REPEATS * wait
-    unheard = peer.address not in view.heard
+    unheard = peer.address not in view.ports.heard
     confidence: Confidence = "probable" if overdue and not unheard else "possible"
     yield Verdict(
         f"{end_name(end)} sent one DREQ, saw no DREP in the {duration(waited)} that followed and did not repeat it."
@@ -208,10 +207,10 @@ def dreq_not_repeated(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
-def _came_back(view: View, connection: Connection, dreq: Step) -> str:
+def _came_back(view: Context, connection: Connection, dreq: Step) -> str:
     """What is known of a new attempt since the unanswered DREQ of `dreq`'s sender; empty if there was none."""
     role = role_of(dreq)
-    request = None if role is None else newest_request(view, connection.end(role))
+    request = None if role is None else view.restarts.newest_request(connection.end(role))
     if role is None or request is None or request.message.destination != connection.peer(role).address:
         return ""
     after = request.message.time - dreq.message.time
@@ -238,7 +237,7 @@ def _came_back(view: View, connection: Connection, dreq: Step) -> str:
     advice="Close the connection on the side that still sends; find out why DREQs do not reach it (port, partition, "
     "filter).",
 )
-def one_sided_timewait(event: Event, view: View) -> Iterator[Verdict]:
+def one_sided_timewait(event: Event, view: Context) -> Iterator[Verdict]:
     connection, role = event.connection, event.role
     if role is None:
         return

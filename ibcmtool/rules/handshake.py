@@ -12,9 +12,9 @@ from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.formatting import address, comm_id, duration, end_name
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, before, gave_up, heard, of_type, one_capture
-from ibcmtool.rules.occasions import first, late, slow
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first, late, slow
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, before, gave_up, heard, of_type, one_capture
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
 # 22 (OFED) over a path of packet life 18.
@@ -45,13 +45,13 @@ def _rep_alone(history: str) -> bool:
     ),
     advice="Look for capture drops around the frame; else find out which CM made up the Remote Communication ID.",
 )
-def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
+def rep_without_req(event: Event, view: Context) -> Iterator[Verdict]:
     step = event.step
     if step is None:
         return
     message = step.message
     age = message.time - view.start
-    if age <= LONGEST_REQUEST_SPAN or message.destination not in view.heard:
+    if age <= LONGEST_REQUEST_SPAN or message.destination not in view.ports.heard:
         return
     if not view.covered(event.connection, message.time - LONGEST_REQUEST_SPAN, message.time):
         return
@@ -88,7 +88,7 @@ def rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
         " if one side both rejected and accepted, look at its consumer and CM version."
     ),
 )
-def rep_after_end(event: Event, view: View) -> Iterator[Verdict]:
+def rep_after_end(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or not late(connection, step):
         return
@@ -154,7 +154,7 @@ def _tid_of_another(connection: Connection, step: Step) -> bool:
     false_positives="A proxy between REQ and REP may rewrite ids (mlx4 SR-IOV): possible when several inputs are read.",
     advice="Harmless between Linux hosts. Otherwise look at what sits between the CMs: a proxy, an SR-IOV driver.",
 )
-def rep_tid_mismatch(event: Event, view: View) -> Iterator[Verdict]:
+def rep_tid_mismatch(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or connection.request is None:
         return
@@ -202,7 +202,7 @@ def _unmatched(connection: Connection, step: Step) -> bool:
     ),
     advice="Compare the RTU's Remote with the REP's Local Communication ID; check the capture for drops.",
 )
-def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
+def rtu_unmatched(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if connection.request is None:
         return
@@ -224,7 +224,7 @@ def rtu_unmatched(event: Event, view: View) -> Iterator[Verdict]:
         )
 
 
-def _wrong_pair(connection: Connection, step: Step, view: View) -> Iterator[Verdict]:
+def _wrong_pair(connection: Connection, step: Step, view: Context) -> Iterator[Verdict]:
     named = step.message.fields.remote_comm_id
     replies = of_type(connection, "REP")
     given = [reply.message.fields.local_comm_id for reply in replies]

@@ -8,10 +8,10 @@ from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
-from ibcmtool.rules.history import before, heard, of_type, one_capture, sends, unanswered
-from ibcmtool.rules.occasions import TIMEOUT, over, silent
+from ibcmtool.rules.conditions import TIMEOUT, over, silent
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import before, heard, of_type, one_capture, sends, unanswered
 from ibcmtool.rules.symptoms import of_silence
-from ibcmtool.rules.view import View
 
 AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
 
@@ -47,7 +47,7 @@ def _no_rtu(history: str) -> bool:
         " active is broken for CM MADs; if so, its consumer hangs between REP and RTU or its RTU is lost on the way."
     ),
 )
-def rtu_missing(event: Event, view: View) -> Iterator[Verdict]:
+def rtu_missing(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     if connection.request is None or connection.reply is None:
         return  # without the REQ there is no telling that the active side's direction was captured
@@ -132,7 +132,7 @@ def _unseen(connection: Connection, tries: list[Step], silence: int) -> Iterator
     ),
     advice="Check the sender of the late message: it holds the connection still. Expect S02 when it returns.",
 )
-def message_after_end(event: Event, view: View) -> Iterator[Verdict]:
+def message_after_end(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return
@@ -200,7 +200,7 @@ def _left_to_h02(end: Step) -> bool:
         " too."
     ),
 )
-def req_exhausted(event: Event, view: View) -> Iterator[Verdict]:
+def req_exhausted(event: Event, view: Context) -> Iterator[Verdict]:
     connection, reject = event.connection, event.step
     tries = unanswered(event)  # of one that was not even repeated the answer was missed, or the requester ended
     if not tries:
@@ -241,7 +241,7 @@ def req_exhausted(event: Event, view: View) -> Iterator[Verdict]:
     )
 
 
-def _vantage(view: View, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:
+def _vantage(view: Context, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:
     """Did the REQs arrive, as far as the place tells where they were captured? In words, with advice of its own."""
     file = tries[0].message.file
     further = sum(any(copy.file != step.message.file for copy in step.sightings) for step in tries)
@@ -258,7 +258,7 @@ def _vantage(view: View, connection: Connection, tries: list[Step]) -> tuple[str
                     f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
                     "Look for drops between the two capture points: switch counters, PFC, MTU, a filter for UDP 4791.",
                 )
-    shared = view.shared.get(file, ())
+    shared = view.ports.shared.get(file, ())
     if len(shared) != 1:
         return "The capture saw them at its capture point", None
     if shared[0] == connection.passive.address:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ibcmtool.formatting import guid
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import of_type
-from ibcmtool.rules.occasions import first, timed_out
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first, timed_out
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import of_type
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
 MRAED = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
@@ -47,7 +47,7 @@ INVALID_GID = 12
     ),
     advice="Look at the CM that sent it: the Message MRAed field does not fit its role.",
 )
-def mra_wrong_message(event: Event, view: View) -> Iterator[Verdict]:
+def mra_wrong_message(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return
@@ -92,7 +92,7 @@ def mra_wrong_message(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="None known; silent when the capture cut the message before the additional information.",
     advice="A fault of the CM that sent it. The peer's consumer has to wait for its own timeout.",
 )
-def rej_timeout_no_guid(event: Event, view: View) -> Iterator[Verdict]:
+def rej_timeout_no_guid(event: Event, view: Context) -> Iterator[Verdict]:
     step = event.step
     if step is None:
         return
@@ -126,7 +126,7 @@ def rej_timeout_no_guid(event: Event, view: View) -> Iterator[Verdict]:
     ),
     advice="Compare the GUIDs: two CAs or ports of one host, or an SR-IOV proxy that rewrites only some messages.",
 )
-def rej_timeout_foreign_guid(event: Event, view: View) -> Iterator[Verdict]:
+def rej_timeout_foreign_guid(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return
@@ -164,7 +164,7 @@ def rej_timeout_foreign_guid(event: Event, view: View) -> Iterator[Verdict]:
     ),
     advice="Correct the refused path value by hand (it is in the REQ); the REJ will not tell the right one.",
 )
-def rej_info_length(event: Event, view: View) -> Iterator[Verdict]:
+def rej_info_length(event: Event, view: Context) -> Iterator[Verdict]:
     step = event.step
     if step is None:
         return

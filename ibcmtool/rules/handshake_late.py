@@ -12,10 +12,10 @@ from ibcmtool.connections.timers import response_wait
 from ibcmtool.formatting import duration, times
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.conditions import with_mra
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.handshake_repeats import until
-from ibcmtool.rules.history import DISORDER, heard, of_type, one_capture
-from ibcmtool.rules.occasions import with_mra
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import DISORDER, heard, of_type, one_capture
 
 
 def _mra_after_answer(history: str) -> bool:
@@ -54,7 +54,7 @@ ANSWERS = {0: ("REP", "REJ"), 1: ("RTU", "REJ")}
     ),
     advice="Harmless. Look at the sender's CM if it is frequent.",
 )
-def mra_after_answer(event: Event, view: View) -> Iterator[Verdict]:
+def mra_after_answer(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     wait = max(response_wait(connection.request, role).nominal for role in PEER)
     for mra in of_type(connection, "MRA"):
@@ -108,7 +108,7 @@ def _drep_alone(history: str) -> bool:
     ),
     advice="Check the capture for drops before asking which side closed.",
 )
-def drep_for_nothing(event: Event, view: View) -> Iterator[Verdict]:
+def drep_for_nothing(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     if connection.request is None:
         return
@@ -150,7 +150,7 @@ def _dreq_before_rep(history: str) -> bool:
     ),
     advice="Look at the CM or consumer that sent the DREQ; its peer keeps its half of the attempt until a timeout.",
 )
-def dreq_before_established(event: Event, view: View) -> Iterable[Verdict]:
+def dreq_before_established(event: Event, view: Context) -> Iterable[Verdict]:
     connection = event.connection
     dreq = of_type(connection, "DREQ")[0]
     replies = until(of_type(connection, "REP", "RTU"), dreq)

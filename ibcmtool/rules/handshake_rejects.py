@@ -9,10 +9,10 @@ from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.model import Confidence, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, before, of_type, one_capture
-from ibcmtool.rules.occasions import TIMEOUT, first
+from ibcmtool.rules.conditions import TIMEOUT, first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.reject_message import REQ_REJECTED
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import DISORDER, before, of_type, one_capture
 
 INVALID_COMM_ID, INVALID_COMM_INSTANCE, CONSUMER_REJECT = 6, 7, 28  # reasons
 UNASSIGNED, LAST_REASON = 34, 35
@@ -46,7 +46,7 @@ def _after_rtu(history: str) -> bool:
     ),
     advice="Look at the sender's CM or consumer: it rejects what it had accepted. See whether the other end let go.",
 )
-def rej_when_established(event: Event, view: View) -> Iterator[Verdict]:
+def rej_when_established(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or connection.request is None or step.sender == "unknown":
         return
@@ -117,7 +117,7 @@ def _reserved(connection: Connection, step: Step) -> bool:
     false_positives="A newer edition of the specification may define more reasons.",
     advice="Look at the consumer or CM that sent it: it may have put an error number of its own into the reason.",
 )
-def rej_reserved_reason(event: Event, view: View) -> Iterator[Verdict]:
+def rej_reserved_reason(event: Event, view: Context) -> Iterator[Verdict]:
     step = event.step
     if step is None:
         return
@@ -154,7 +154,7 @@ def _leaking(connection: Connection, step: Step) -> bool:
     false_positives="None known: a real Communication ID equals the Vendor ID once in four billion.",
     advice="Nothing to do; do not search the capture for this id.",
 )
-def rej_ece_leak(event: Event, view: View) -> Iterator[Verdict]:
+def rej_ece_leak(event: Event, view: Context) -> Iterator[Verdict]:
     step, told = event.step, view.memory["H17"]
     if step is None or step.message.source in told:
         return
@@ -195,7 +195,7 @@ def _accepted_then_rejected(history: str) -> bool:
     ),
     advice="Look at the passive side: which CM or consumer sent which of the two answers, and why?",
 )
-def rep_and_rej(event: Event, view: View) -> Iterator[Verdict]:
+def rep_and_rej(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     if connection.request is None:
         return

@@ -14,9 +14,9 @@ from ibcmtool.connections.timers import max_cm_retries
 from ibcmtool.formatting import count, duration, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, of_type, one_capture, sends
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.reject_message import repeated_after, reply_before, wrong_message
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import DISORDER, of_type, one_capture, sends
 
 
 def _rtu_again(history: str) -> bool:
@@ -42,7 +42,7 @@ def _rtu_again(history: str) -> bool:
     ),
     advice="Harmless. If it is frequent, check the capture for drops of the passive side's REPs.",
 )
-def rtu_repeated_alone(event: Event, view: View) -> Iterator[Verdict]:
+def rtu_repeated_alone(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     repeated = [reply for reply in replies if reply is not replies[0] or reply.message.time > rtus[0].message.time]
@@ -103,7 +103,7 @@ def _rep_after_rtu(history: str) -> bool:
         " connection on the active side, which still believes in it."
     ),
 )
-def rep_after_rtu(event: Event, view: View) -> Iterator[Verdict]:
+def rep_after_rtu(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     rtu = rtus[0]
@@ -172,7 +172,7 @@ def _req_after_rej(history: str) -> bool:
     ),
     advice="Look for loss of CM packets from the passive to the active side if it takes long until the REJ is obeyed.",
 )
-def req_after_rej(event: Event, view: View) -> Iterator[Verdict]:
+def req_after_rej(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     rejects = of_type(connection, "REJ", sender="passive")
     reject = rejects[0]

@@ -8,8 +8,8 @@ from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux, timewait
 from ibcmtool.formatting import duration, end_name, guid
 from ibcmtool.model import Connection, End, Event, Implementation, TimewaitModel
 from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.view import View
 
 NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
 OFED, ILLUMOS = "MLNX OFED", "illumos"
@@ -63,7 +63,7 @@ def _contradicted(end: End) -> bool:
     ),
     advice="Judge this CA's waits by its own timers; --timewait-model sets one model for every CA.",
 )
-def other_implementation(event: Event, view: View) -> Iterable[Verdict]:
+def other_implementation(event: Event, view: Context) -> Iterable[Verdict]:
     connection = event.connection
     for end in (connection.active, connection.passive):
         if end.implementation is not None and (_unusual(end) or _contradicted(end)):
@@ -71,7 +71,7 @@ def other_implementation(event: Event, view: View) -> Iterable[Verdict]:
     return ()
 
 
-def _told(connection: Connection, view: View) -> Iterator[Verdict]:
+def _told(connection: Connection, view: Context) -> Iterator[Verdict]:
     for end in (connection.active, connection.passive):
         known = end.implementation
         if known is None:

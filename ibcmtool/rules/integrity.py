@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ibcmtool.formatting import address, duration
 from ibcmtool.model import Address, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import again, anew
+from ibcmtool.rules.conditions import again, anew
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import MOST_TOLD
-from ibcmtool.rules.view import View
 
 REPEATABLE = ("REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
 
@@ -47,7 +47,7 @@ def _after_damage(connection: Connection, step: Step) -> bool:
     advice="Look for bit errors on the path between the two ports: symbol and receive errors of their ports and of the "
     "switches between (perfquery, ethtool -S), on mlx5 rx_icrc_encapsulated in the port's hw_counters.",
 )
-def bad_icrc(event: Event, view: View) -> Iterator[Verdict]:
+def bad_icrc(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return
@@ -78,7 +78,7 @@ def _answered(earlier: list[Step], damaged: Step) -> bool:
     return any(s.sender != damaged.sender and s.retransmission_of is None for s in later)
 
 
-def _count(view: View, source: Address, destination: Address) -> int:
+def _count(view: Context, source: Address, destination: Address) -> int:
     """How many damaged messages have gone between two ports, either way, with this one."""
     memory, ports = view.memory["C06"], (source, destination)
     if (destination, source) in memory:

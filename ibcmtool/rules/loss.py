@@ -16,10 +16,10 @@ from ibcmtool.connections.timers import response_wait
 from ibcmtool.formatting import address, count, listed
 from ibcmtool.model import Confidence, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.rules.conditions import TIMEOUT
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.coverage import Coverage, Ports
-from ibcmtool.rules.history import DISORDER
-from ibcmtool.rules.occasions import TIMEOUT
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import DISORDER
 
 ENOUGH = 3  # packets of a pair of ports that two inputs must share before one is missed
 MARGIN = 100_000_000  # ns that an input must have been recording before and after; clocks may be that far apart
@@ -101,7 +101,7 @@ Shared = dict[tuple[int, int], Lags]  # by inputs, the smaller number first: lag
         " -S), the traffic class of CM packets. Look at the captures' own drop counts too."
     ),
 )
-def lost_on_the_way(event: Event, view: View) -> Iterable[Verdict]:
+def lost_on_the_way(event: Event, view: Context) -> Iterable[Verdict]:
     if not view.coverage.several:
         return ()
     if event.step is None:
@@ -110,7 +110,7 @@ def lost_on_the_way(event: Event, view: View) -> Iterable[Verdict]:
     return ()
 
 
-def _compare(step: Step, view: View) -> None:
+def _compare(step: Step, view: Context) -> None:
     """Write down how the times of a new copy differ from those of the packet's earlier sightings."""
     message, copy = step.message, step.sightings[-1]
     shared: Shared = view.memory["C05"].setdefault((message.source, message.destination), {})
@@ -121,7 +121,7 @@ def _compare(step: Step, view: View) -> None:
             lags.add(lag if file < copy.file else -lag)
 
 
-def _missing(connection: Connection, view: View) -> Iterator[Verdict]:
+def _missing(connection: Connection, view: Context) -> Iterator[Verdict]:
     """A verdict for each direction of a connection, and each two capture points, of which one lacks packets."""
     if connection.proxied_copy_of is not None:
         return  # a proxy between the places sends packets of its own
@@ -144,7 +144,7 @@ def _missing(connection: Connection, view: View) -> Iterator[Verdict]:
         yield from _verdict(connection, way, steps, view)
 
 
-def _must_see(way: Way, time: int, view: View) -> bool:
+def _must_see(way: Way, time: int, view: Context) -> bool:
     """Whether a packet that went this way at `time` would have been captured at both places."""
     coverage = view.coverage
     lags = _lags(way, way.ports, view)
@@ -155,7 +155,7 @@ def _must_see(way: Way, time: int, view: View) -> bool:
     return coverage.place_covers(way.there, time - MARGIN, time + MARGIN)
 
 
-def _lags(way: Way, ports: Ports, view: View) -> Lags:
+def _lags(way: Way, ports: Ports, view: Context) -> Lags:
     """How much later the packets from the first port to the second are seen there than here."""
     places, found = view.coverage.places(), Lags()
     shared: Shared = view.memory["C05"].get(ports, {})
@@ -169,7 +169,7 @@ def _lags(way: Way, ports: Ports, view: View) -> Lags:
     return found
 
 
-def _comes_first(way: Way, view: View) -> bool | None:
+def _comes_first(way: Way, view: Context) -> bool | None:
     """Whether packets pass here before they get there; None where the times do not tell.
 
     Whatever the clocks: the way from here to there makes the lag longer, and that of the other direction shorter.
@@ -183,7 +183,7 @@ def _comes_first(way: Way, view: View) -> bool | None:
     return difference > 0
 
 
-def _verdict(connection: Connection, way: Way, missing: list[Step], view: View) -> Iterator[Verdict]:
+def _verdict(connection: Connection, way: Way, missing: list[Step], view: Context) -> Iterator[Verdict]:
     if _comes_first(way, view) is False:  # they had passed it when they came here
         yield _told(connection, way, [], missing, "had passed there on its way", "possible", view)
         return
@@ -196,7 +196,7 @@ def _verdict(connection: Connection, way: Way, missing: list[Step], view: View) 
         yield _told(connection, way, lost, arrived, "arrived, as its answer shows", confidence, view)
 
 
-def _arrived(connection: Connection, way: Way, missing: Sequence[Step], view: View) -> tuple[list[Step], list[Step]]:
+def _arrived(connection: Connection, way: Way, missing: Sequence[Step], view: Context) -> tuple[list[Step], list[Step]]:
     """Those that must have arrived, as they were answered; and those of which it cannot be told.
 
     When there are more answers than sends that were seen there, one of the others was answered: the last one before.
@@ -250,7 +250,7 @@ def _told(
     uncaptured: Sequence[Step],
     proof: str,
     confidence: Confidence,
-    view: View,
+    view: Context,
 ) -> Verdict:
     coverage = view.coverage
     named = [*lost, *uncaptured]

@@ -10,9 +10,9 @@ from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import before, of_type, one_capture
-from ibcmtool.rules.occasions import first, with_mra
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import first, with_mra
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import before, of_type, one_capture
 
 MRA_OF_REQ, MRA_OF_REP, MRA_OF_LAP = 0, 1, 2
 QUESTIONS = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
@@ -42,7 +42,7 @@ ANSWERS = {MRA_OF_REQ: ("REP", "REJ"), MRA_OF_REP: ("RTU", "REJ"), MRA_OF_LAP: (
     ),
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
 )
-def mra_promise_broken(event: Event, view: View) -> Iterator[Verdict]:
+def mra_promise_broken(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is not None:
         if step.retransmission_of is None and step.sender != "unknown":
@@ -52,7 +52,7 @@ def mra_promise_broken(event: Event, view: View) -> Iterator[Verdict]:
         yield from _forgotten_promise(event, connection, role, view)
 
 
-def _late_promise(connection: Connection, step: Step, role: Role, view: View) -> Iterator[Verdict]:
+def _late_promise(connection: Connection, step: Step, role: Role, view: Context) -> Iterator[Verdict]:
     mra = _newest_mra(connection, step)
     if mra is None:
         return
@@ -86,7 +86,7 @@ def _newest_mra(connection: Connection, step: Step) -> Step | None:
     return None
 
 
-def _forgotten_promise(event: Event, connection: Connection, role: Role, view: View) -> Iterator[Verdict]:
+def _forgotten_promise(event: Event, connection: Connection, role: Role, view: Context) -> Iterator[Verdict]:
     """An MRA that nothing followed from either side, although the capture goes on beyond its promise."""
     mras = of_type(connection, "MRA", sender=role)
     if not mras:
@@ -154,7 +154,7 @@ def _answered_after_mra(history: str) -> bool:
     false_positives="None: it accuses nobody. An answer later than promised is R06.",
     advice="Look at why the accepting consumer takes so long (backlog, resources, a blocked event loop).",
 )
-def mra_stretched(event: Event, view: View) -> Iterable[Verdict]:
+def mra_stretched(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender != "passive":
         return ()

@@ -12,9 +12,9 @@ from ibcmtool.connections.timers import SECOND
 from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Connection, Event, Step, Transport
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import unanswered
-from ibcmtool.rules.occasions import entangled, first, silent
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import entangled, first, silent
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import unanswered
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.neighbours import Holder, named, shown
 
@@ -51,7 +51,7 @@ LOCAL_BIT = 0x02  # turned over in its first byte
         " a switch."
     ),
 )
-def address_moved(event: Event, view: View) -> Iterator[Verdict]:
+def address_moved(event: Event, view: Context) -> Iterator[Verdict]:
     tries = unanswered(event)
     if not tries or any(step.sightings for step in tries):
         return
@@ -63,7 +63,7 @@ def address_moved(event: Event, view: View) -> Iterator[Verdict]:
     if old is None or holders[-1] is old:
         return
     new = holders[-1]
-    word = view.newest_word(target)
+    word = view.ports.newest(target)
     speaker = shown(word) if word is not None else None
     if speaker is not None and speaker.mac == old.last.mac and speaker.time > new.first.time:
         return
@@ -121,15 +121,15 @@ def _moved(connection: Connection, tries: list[Step], old: Holder, new: Holder) 
         " /sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_mode; show_gids lists what each port has."
     ),
 )
-def roce_version_mismatch(event: Event, view: View) -> Iterator[Verdict]:
+def roce_version_mismatch(event: Event, view: Context) -> Iterator[Verdict]:
     tries = unanswered(event)
     message = tries[-1].message if tries else None
     other = OTHER_VERSION.get(message.transport) if message is not None else None
     if message is None or other is None:
         return
     names = _names(message)
-    heard = view.version_heard(other, *names)
-    if heard is None or view.version_heard(message.transport, *names) is not None:
+    heard = view.ports.with_version(other, *names)
+    if heard is None or view.ports.with_version(message.transport, *names) is not None:
         return
     connection = event.connection
     where = frames([(heard.file, heard.frame)], heard.file != message.file)
@@ -179,7 +179,7 @@ def _names(message: CmMessage) -> tuple[bytes | None, ...]:
     ),
     advice="Read either of them. In the VM's logs look for the ids of the one, in the peer's for those of the other.",
 )
-def same_exchange(event: Event, view: View) -> Iterable[Verdict]:
+def same_exchange(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step, twin = event.connection, event.step, event.connection.proxied_copy_of
     if step is None or twin is None:
         return ()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ibcmtool.rules.view import View
+from ibcmtool.rules.context import Context
 
 MOST_TOLD = 4096  # remembered for each rule, the newest
 
 
-def news(view: View, code: str, subject: Hashable) -> bool:
+def news(view: Context, code: str, subject: Hashable) -> bool:
     """Whether rule `code` has not spoken of `subject` yet; from now on it has."""
     told = view.memory[code]
     if subject in told:

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 from ibcmtool.formatting import address, gid, listed
 from ibcmtool.model import Address, CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import first
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.view import View
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.readers import layer_size
 
@@ -70,7 +70,7 @@ def _other_partition(message: CmMessage) -> bool:
     false_positives="CMs that send all MADs in the default partition are not told; the membership bit does not count.",
     advice="Compare the consumer's P_Key with the partitions that the subnet manager gave both ports.",
 )
-def partition_mismatch(event: Event, view: View) -> Iterable[Verdict]:
+def partition_mismatch(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -120,7 +120,7 @@ def _other_way(connection: Connection, step: Step) -> bool:
     ),
     advice="Only worth a look if the answers do not arrive, or the path goes through a router.",
 )
-def subnet_local(event: Event, view: View) -> Iterable[Verdict]:
+def subnet_local(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False or event.connection.transport != "InfiniBand":
         return ()
@@ -173,7 +173,7 @@ def _with_alternate(message: CmMessage) -> bool:
     ),
     advice="Look at how the connecting consumer gets its alternate path, or leave the path out.",
 )
-def alternate_path(event: Event, view: View) -> Iterable[Verdict]:
+def alternate_path(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -227,7 +227,7 @@ def alternate_path(event: Event, view: View) -> Iterable[Verdict]:
     ),
     advice="If connections fail: compare the addresses; look for NAT, a tunnel, or a bond that moved.",
 )
-def path_not_packet(event: Event, view: View) -> Iterable[Verdict]:
+def path_not_packet(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False:
         return ()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Event
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import of_type, one_capture
-from ibcmtool.rules.occasions import entangled, first
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import of_type, one_capture
 
 WAITING = ("REQ_SENT", "MRA_REQ_RCVD")
 
@@ -35,7 +35,7 @@ WAITING = ("REQ_SENT", "MRA_REQ_RCVD")
     ),
     advice="Nothing to do if the connection comes up. Else let one side listen and only the other connect.",
 )
-def simultaneous_connect(event: Event, view: View) -> Iterator[Verdict]:
+def simultaneous_connect(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     requests = of_type(connection, "REQ")
     if step is None or not requests or connection.service_id is None:

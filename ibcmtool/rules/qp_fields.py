@@ -12,9 +12,9 @@ from ibcmtool.connections.matching import is_xrc
 from ibcmtool.formatting import address, end_name, listed, qpn
 from ibcmtool.model import PEER, CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import first
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.view import View
 
 RC, RD, EXTENDED, XRC = 0, 2, 3, 1  # Transport Service Type; XRC is an Extended Transport Type
 
@@ -73,7 +73,7 @@ def _special_qpn(connection: Connection, step: Step) -> bool:
     ),
     advice="Look at the consumer or CM that sent it: the QP was not created when the message was made.",
 )
-def bad_qpn(event: Event, view: View) -> Iterable[Verdict]:
+def bad_qpn(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, judged(event.step)
     if step is None:
         return ()
@@ -128,7 +128,7 @@ def _too_deep(connection: Connection, step: Step) -> bool:
     ),
     advice="Let the accepting consumer take the smaller of its own limit and the REQ's Responder Resources.",
 )
-def read_depth(event: Event, view: View) -> Iterable[Verdict]:
+def read_depth(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, judged(event.step)
     if step is None or connection.request.transport_service_type != RC:
         return ()
@@ -166,7 +166,7 @@ def _other_service(message: CmMessage) -> bool:
     false_positives="An edition of the specification newer than this tool may define another extended type.",
     advice="Look at what the connecting consumer asks for; if it is right, the tool wants to hear of it.",
 )
-def transport_type(event: Event, view: View) -> Iterable[Verdict]:
+def transport_type(event: Event, view: Context) -> Iterable[Verdict]:
     step = judged(event.step)
     if step is None:
         return ()
@@ -204,7 +204,7 @@ def _undefined_code(message: CmMessage) -> bool:
     false_positives="Rates above 24 may come with newer links (possible, information).",
     advice="Look at the CM or consumer that filled the field in.",
 )
-def undefined_code(event: Event, view: View) -> Iterable[Verdict]:
+def undefined_code(event: Event, view: Context) -> Iterable[Verdict]:
     step = judged(event.step)
     if step is None:
         return ()
@@ -252,7 +252,7 @@ def _srq_limits(message: CmMessage) -> bool:
     ),
     advice="For RNR Retry Count 0: let the consumer ask for 7 (without limit) unless it never runs out of receives.",
 )
-def srq_flow_control(event: Event, view: View) -> Iterable[Verdict]:
+def srq_flow_control(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, judged(event.step)
     if step is None or connection.request is None or is_xrc(connection):
         return ()

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from ibcmtool.formatting import comm_id, duration, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, of_type
-from ibcmtool.rules.occasions import TIMEOUT, rejected
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import TIMEOUT, rejected
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, of_type
 
 REQ_REJECTED, REP_REJECTED, OTHER_REJECTED, UNDEFINED = 0, 1, 2, 3  # Message Rejected
 LOST_ON_PASSIVE = " Linux drops it, for it looks for that REQ among its own that wait for a REP."
@@ -43,7 +43,7 @@ LOST_ON_PASSIVE = " Linux drops it, for it looks for that REQ among its own that
     ),
     advice="Look at the CM or proxy that sent the REJ. A requester that goes on will end with a timeout instead of it.",
 )
-def rej_message_inconsistent(event: Event, view: View) -> Iterable[Verdict]:
+def rej_message_inconsistent(event: Event, view: Context) -> Iterable[Verdict]:
     connection = event.connection
     for step in connection.steps:
         if step.message.type == "REJ" and wrong_message(connection, step):

@@ -13,9 +13,9 @@ from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, gave_up, one_capture
-from ibcmtool.rules.occasions import ANSWER_TIMES, TIMEOUT, first, late, slow
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import ANSWER_TIMES, TIMEOUT, first, late, slow
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, gave_up, one_capture
 
 
 class _Answer(NamedTuple):
@@ -118,7 +118,7 @@ def _slow_active(connection: Connection, step: Step) -> bool:
     ),
     advice="Look at the accepting consumer (slow accept, full backlog), or raise the requester's response timeout.",
 )
-def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
+def passive_too_slow(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender != "passive" or not late(connection, step):
         return
@@ -160,7 +160,7 @@ def passive_too_slow(event: Event, view: View) -> Iterator[Verdict]:
     ),
     advice="Look at the connecting consumer between REP and RTU (QP set-up, blocked event loop), or at the path to it.",
 )
-def active_too_slow(event: Event, view: View) -> Iterator[Verdict]:
+def active_too_slow(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or connection.reply is None:
         return

@@ -15,9 +15,9 @@ from ibcmtool.connections.timers import exponent, linux, max_cm_retries, respons
 from ibcmtool.formatting import duration
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, before, of_type, one_capture, role_of, sends
-from ibcmtool.rules.occasions import again, anew
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import again, anew
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, before, of_type, one_capture, role_of, sends
 
 RETRIED = ("REQ", "REP", "DREQ")
 MRAED = {"REQ": 0, "REP": 1}  # value of Message MRAed
@@ -46,7 +46,7 @@ EARLY_TENTHS = 9
     ),
     advice="Look at the sender's CM; its peer may have gone long ago. See whether the message ever had an answer.",
 )
-def too_many_sends(event: Event, view: View) -> Iterator[Verdict]:
+def too_many_sends(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return
@@ -111,7 +111,7 @@ def _since_repeated_request(connection: Connection, tries: list[Step]) -> tuple[
     ),
     advice="Look at the sender's CM timers; harmless by itself, but a storm of such repeats hides the real answers.",
 )
-def retransmit_too_early(event: Event, view: View) -> Iterator[Verdict]:
+def retransmit_too_early(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or connection.request is None:
         return
@@ -181,7 +181,7 @@ def _excused(connection: Connection, earlier: Step, later: Step, sender: Role) -
     ),
     advice="If the requester also gives up early, it does not honour MRAs: raise its CM response timeout instead.",
 )
-def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
+def retransmit_despite_mra(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return
@@ -236,7 +236,7 @@ def retransmit_despite_mra(event: Event, view: View) -> Iterator[Verdict]:
     ),
     advice="Compare the fields named; find out whether the sender or something on the path changes CM messages.",
 )
-def changed_retransmission(event: Event, view: View) -> Iterator[Verdict]:
+def changed_retransmission(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.message.icrc_ok is False:
         return

@@ -11,9 +11,9 @@ from ibcmtool import services
 from ibcmtool.formatting import address, end_name, service_id
 from ibcmtool.model import CmMessage, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import first
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.view import View
 
 CONSUMER_REJECT = 28  # REJ reason
 IP_CM, AF_IB = 0x0000000001, 0x3F  # upper 40 bits of an RDMA IP CM service id; Linux's port space without the header
@@ -59,7 +59,7 @@ def _one_sided_options(connection: Connection, step: Step) -> bool:
     false_positives="Kernels before 5.8 and consumers inside the kernel know no ECE: their REPs decline.",
     advice="For a declined offer nothing; else look at the CM that filled the fields in.",
 )
-def ece_one_sided(event: Event, view: View) -> Iterable[Verdict]:
+def ece_one_sided(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -119,7 +119,7 @@ def _odd_ip_header(connection: Connection, step: Step) -> bool:
     ),
     advice="Look at the connecting consumer: it uses an RDMA IP CM service id without the header that goes with it.",
 )
-def ip_cm_header(event: Event, view: View) -> Iterable[Verdict]:
+def ip_cm_header(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -161,7 +161,7 @@ def _private_service(message: CmMessage) -> bool:
     false_positives="Private ids are harmless. An id with the vendor part of a GUID in the REQ is taken for SRP's.",
     advice="If the target does not know the service (REJ 8), compare the id with the one that it listens on.",
 )
-def unknown_service_id(event: Event, view: View) -> Iterable[Verdict]:
+def unknown_service_id(event: Event, view: Context) -> Iterable[Verdict]:
     step = event.step
     if step is None or step.message.icrc_ok is False:
         return ()

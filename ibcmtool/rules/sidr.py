@@ -8,8 +8,8 @@ from ibcmtool.connections.timers import linux
 from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, service_id
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER, of_type, one_capture, sends
-from ibcmtool.rules.view import View
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, of_type, one_capture, sends
 
 MOST_SENDS = 16  # of rdma_cm, and of any CM that counts in the four bits of Max CM Retries
 # The longest that a SIDR_REQ may have been repeated before its answer, by any default known: OFED's 16.4 s a try.
@@ -40,11 +40,11 @@ def _answer_alone(history: str) -> bool:
     ),
     advice="Look for capture drops around the frame; else find out which CM made up the Request ID.",
 )
-def sidr_rep_without_req(event: Event, view: View) -> Iterator[Verdict]:
+def sidr_rep_without_req(event: Event, view: Context) -> Iterator[Verdict]:
     (step,) = event.connection.steps
     message = step.message
     age = message.time - view.start
-    if age <= LONGEST_REQUEST_SPAN or message.destination not in view.heard:
+    if age <= LONGEST_REQUEST_SPAN or message.destination not in view.ports.heard:
         return
     if not view.covered(event.connection, message.time - LONGEST_REQUEST_SPAN, message.time):
         return
@@ -79,7 +79,7 @@ def _contradictory(connection: Connection, step: Step) -> bool:
     false_positives="None known; silent where the capture cut the fields off.",
     advice="Look at the service that answered: it fills in its reply wrongly.",
 )
-def sidr_rep_contradictory(event: Event, view: View) -> Iterator[Verdict]:
+def sidr_rep_contradictory(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.retransmission_of is not None:
         return
@@ -121,7 +121,7 @@ def _of_another_service(connection: Connection, step: Step) -> bool:
     false_positives="A refusal may name another service (redirection): only answers with status 0 are compared.",
     advice="Look at the service that answered; a requester that checks the id drops the answer and asks again.",
 )
-def sidr_other_service(event: Event, view: View) -> Iterator[Verdict]:
+def sidr_other_service(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.retransmission_of is not None:
         return
@@ -159,7 +159,7 @@ def _not_the_only_one(connection: Connection, step: Step) -> bool:
     ),
     advice="Look at the requester's CM; if nobody answers, look at the service (listener, P_Key) first.",
 )
-def sidr_request_id(event: Event, view: View) -> Iterator[Verdict]:
+def sidr_request_id(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.message.icrc_ok is False:
         return
@@ -227,7 +227,7 @@ def _answered_anew(history: str) -> bool:
     ),
     advice="Let the service answer a request that it knows with the QP that it gave before.",
 )
-def sidr_two_answers(event: Event, view: View) -> Iterator[Verdict]:
+def sidr_two_answers(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     requests = of_type(connection, "SIDR_REQ")
     if not requests:

@@ -13,10 +13,10 @@ from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import DISORDER
-from ibcmtool.rules.occasions import slow
+from ibcmtool.rules.conditions import slow
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import MOST_TOLD, news
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import DISORDER
 
 OFTEN = 3  # slow answers of one port before they are a habit
 REPEATED = 2  # REQs in vain that are more than a coincidence
@@ -30,7 +30,7 @@ class _Slow(NamedTuple):
     allowed: int  # ns, for that one
 
 
-def _habit(view: View, code: str, step: Step, answer: int, allowed: int) -> _Slow | None:
+def _habit(view: Context, code: str, step: Step, answer: int, allowed: int) -> _Slow | None:
     """Count one more slow answer of the sender's port; what is known when it has become a habit, and only then."""
     memory, port = view.memory[code], step.message.source
     known: _Slow = memory.get(port, _Slow(0, 0, 0))
@@ -66,7 +66,7 @@ def _request_alone(history: str) -> bool:
     ),
     advice="Look at how long the accepting consumer takes (resources, backlog), before it gets worse.",
 )
-def near_timeout_setup(event: Event, view: View) -> Iterable[Verdict]:
+def near_timeout_setup(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or connection.opened - view.start <= DISORDER:
         return ()
@@ -110,7 +110,7 @@ def _no_mra(history: str) -> bool:
     ),
     advice="Look at the accepting consumer, or raise the requester's response timeout.",
 )
-def slow_without_mra(event: Event, view: View) -> Iterable[Verdict]:
+def slow_without_mra(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return ()
@@ -153,7 +153,7 @@ def _asked_after_reply(history: str) -> bool:
     ),
     advice="Look at the CM of the passive side: its REP timer is slow or stopped (MAD layer, overload).",
 )
-def duplicate_req_unanswered(event: Event, view: View) -> Iterator[Verdict]:
+def duplicate_req_unanswered(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
     steps = connection.steps[:-1] if event.step is not None else connection.steps
     replies = [step for step in steps if step.message.type == "REP"]

@@ -16,16 +16,16 @@ from ibcmtool.connections.timers import response_wait
 from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.model import Confidence, Conflict, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule, severity_under
-from ibcmtool.rules.history import of_type
-from ibcmtool.rules.occasions import entangled, first, refused_as_stale
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import entangled, first, refused_as_stale
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import of_type
 
 # States in which a CM holds the remote QPN for connected. DREQ_SENT is left out: a process that was killed sends one
 # DREQ and its CM forgets the connection at once, so a REQ accepted after that accuses nobody.
 HOLDING = frozenset({"REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
 
 
-def _held(conflicts: tuple[Conflict, ...], time: int, view: View) -> Iterator[Conflict]:
+def _held(conflicts: tuple[Conflict, ...], time: int, view: Context) -> Iterator[Conflict]:
     """The connections that hold the QPN at `time`, none of which can have ended unseen before."""
     for conflict in conflicts:
         if conflict.same_peer and conflict.peer_state in HOLDING:
@@ -34,7 +34,7 @@ def _held(conflicts: tuple[Conflict, ...], time: int, view: View) -> Iterator[Co
                 yield conflict
 
 
-def in_peer_timewait(conflicts: tuple[Conflict, ...], time: int, view: View) -> Conflict | None:
+def in_peer_timewait(conflicts: tuple[Conflict, ...], time: int, view: Context) -> Conflict | None:
     """The earlier connection that was closed properly and whose other end is still inside its timewait at `time`."""
     for conflict in conflicts:
         timewait = conflict.other.peer(conflict.owner).timewait
@@ -88,7 +88,7 @@ def last_activity(connection: Connection, before: int) -> int:
     advice="Look at the CM of the side that answered REP: it lost its table of connected QPNs, or does not check it. "
     "The old connection's QP there must be moved to error; restart its consumer if it does not notice by itself.",
 )
-def stale_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
+def stale_req_accepted(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if not connection.request_conflicts or step is None or connection.late_duplicate_of:
         return
@@ -127,7 +127,7 @@ def _reply_contested(connection: Connection, step: Step) -> bool:
     "state at its second coming.",
     advice="Look at the CM of the side that sent the RTU; the passive side lost the old connection (reboot, crash).",
 )
-def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
+def stale_rep_accepted(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return
@@ -166,7 +166,7 @@ def stale_rep_accepted(event: Event, view: View) -> Iterator[Verdict]:
     "have.",
     advice="Nothing to do on the receiver if it is Linux. Look at the sender, which reuses its QPN early (T01).",
 )
-def timewait_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
+def timewait_req_accepted(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if not connection.request_conflicts or step is None or connection.late_duplicate_of:
         return
@@ -187,7 +187,7 @@ def timewait_req_accepted(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="An open connection with the same QPN that the capture does not show.",
     advice="Connect again after the receiver's timewait, or with another QPN.",
 )
-def timewait_req_refused(event: Event, view: View) -> Iterator[Verdict]:
+def timewait_req_refused(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender != "passive" or view.policy == "strict":
         return
@@ -208,9 +208,9 @@ def timewait_req_refused(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="The answer is missing from the capture, or the receiver died.",
     advice="Connect again after the receiver's timewait, or with another QPN.",
 )
-def timewait_req_ignored(event: Event, view: View) -> Iterator[Verdict]:
+def timewait_req_ignored(event: Event, view: Context) -> Iterator[Verdict]:
     connection = event.connection
-    if not connection.request_conflicts or connection.passive.address not in view.heard:
+    if not connection.request_conflicts or connection.passive.address not in view.ports.heard:
         return
     steps = of_type(connection, "REQ")
     last = steps[-1].message.time
@@ -224,7 +224,7 @@ def _open(conflict: Conflict) -> bool:
 
 
 def _in_timewait(
-    event: Event, answer: Step, view: View, what: str, severity: Any, confidence: Confidence = "certain"
+    event: Event, answer: Step, view: Context, what: str, severity: Any, confidence: Confidence = "certain"
 ) -> Iterator[Verdict]:
     connection = event.connection
     if not connection.request_conflicts:

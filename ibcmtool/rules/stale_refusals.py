@@ -10,11 +10,11 @@ from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.formatting import address, duration, end_name, qpn, times
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import of_type
-from ibcmtool.rules.occasions import first, refused_as_stale, rejected
+from ibcmtool.rules.conditions import first, refused_as_stale, rejected
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.stale import numbers
+from ibcmtool.rules.steps import of_type
 from ibcmtool.rules.symptoms import of_stale_refusal
-from ibcmtool.rules.view import View
 
 REPEATED_REFUSALS = 3  # S09 speaks from the next one on
 REFUSED_QPNS_KEPT = 4096
@@ -43,7 +43,7 @@ def _conflict_with(event: Event, old: Connection) -> Conflict | None:
     "DREQ was lost. The other side lets go once its own DREQ is answered or retried to the end; connecting again "
     "works then, and with another QPN at once.",
 )
-def stale_refused(event: Event, view: View) -> Iterator[Verdict]:
+def stale_refused(event: Event, view: Context) -> Iterator[Verdict]:
     connection, old = event.connection, event.related
     reject = connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
@@ -139,7 +139,7 @@ def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], ev
     advice="Update the kernel of the side that sent the REJ if it is older than 4.10 (2016); until then restart the "
     "consumer that holds the old connection there.",
 )
-def stale_without_dreq(event: Event, view: View) -> Iterator[Verdict]:
+def stale_without_dreq(event: Event, view: Context) -> Iterator[Verdict]:
     old, reject = event.related, event.connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
     if event.step is not None or old is None or conflict is None or reject is None:
@@ -191,7 +191,7 @@ class _Refusals(NamedTuple):
     advice="Stop retrying with this QPN: a new QP gets through. On the receiver, close the old connection (restart "
     "its consumer) or wait until its DREQ retries are exhausted.",
 )
-def stale_again(event: Event, view: View) -> Iterator[Verdict]:
+def stale_again(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     end, memory = connection.active, view.memory["S09"]
     key = (end.ca_guid, end.qpn, connection.passive.address)
@@ -264,7 +264,7 @@ def _over_and_over(connection: Connection, known: _Refusals) -> Verdict:
     false_positives="A connection that was to be closed at that moment anyway. It accuses nobody.",
     advice="Look at the consumer that sent this DREQ: its CM had no reason to touch the connection.",
 )
-def closed_beside_stale(event: Event, view: View) -> Iterable[Verdict]:
+def closed_beside_stale(event: Event, view: Context) -> Iterable[Verdict]:
     memory, closing = view.memory["S13"], event.kind == "DREQ"
     if closing and not memory:
         return ()

@@ -14,9 +14,9 @@ from ibcmtool.connections.matching import is_xrc
 from ibcmtool.formatting import duration, end_name, guid, psn, qpn
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import first
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.timewait import ended_in_sight
-from ibcmtool.rules.view import View
 
 ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
 MOST_QPNS = 256  # remembered of such a CA
@@ -52,7 +52,7 @@ def _doubtful_start(connection: Connection, step: Step) -> bool:
     ),
     advice="Draw each starting PSN at random, and keep a QPN out of use until its timewait is over.",
 )
-def starting_psn_reused(event: Event, view: View) -> Iterable[Verdict]:
+def starting_psn_reused(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.message.icrc_ok is False:
         return ()
@@ -60,7 +60,7 @@ def starting_psn_reused(event: Event, view: View) -> Iterable[Verdict]:
     return verdicts or (_zero_again(step, connection, view) if event.kind == "REQ" else ())
 
 
-def _indistinguishable(event: Event, step: Step, view: View) -> Iterator[Verdict]:
+def _indistinguishable(event: Event, step: Step, view: Context) -> Iterator[Verdict]:
     """Reuses of a QPN in which this message completes a pair of equal starting PSNs."""
     connection = event.connection
     if connection.late_duplicate_of is not None or is_xrc(connection):
@@ -128,7 +128,7 @@ def _verdict(event: Event, step: Step, conflict: Conflict, timewait: Timewait, r
     )
 
 
-def _zero_again(step: Step, connection: Connection, view: View) -> Iterable[Verdict]:
+def _zero_again(step: Step, connection: Connection, view: Context) -> Iterable[Verdict]:
     """Count the REQs of a CA that start at PSN 0; the verdict when they are many and a QPN comes back."""
     fields, memory = step.message.fields, view.memory["F16"]
     ca, number = fields.local_ca_guid, fields.local_qpn

@@ -14,13 +14,13 @@ from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.formatting import TIMEWAIT_MODELS, duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, Event, Step, Timewait
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.occasions import entangled, first
-from ibcmtool.rules.view import View
+from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.context import Context
 
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 
 
-def _early_reuse(event: Event, view: View) -> Iterator[tuple[Conflict, Timewait, Step]]:
+def _early_reuse(event: Event, view: Context) -> Iterator[tuple[Conflict, Timewait, Step]]:
     """Connections whose owner gives this QPN to a new connection before its own timewait is surely over."""
     connection, step = event.connection, event.step
     if step is None or connection.late_duplicate_of is not None:
@@ -37,7 +37,7 @@ def _early_reuse(event: Event, view: View) -> Iterator[tuple[Conflict, Timewait,
             yield conflict, timewait, step
 
 
-def ended_in_sight(connection: Connection, timewait: Timewait, view: View) -> bool:
+def ended_in_sight(connection: Connection, timewait: Timewait, view: Context) -> bool:
     """Whether nothing could end the connection unseen before this timewait is said to begin."""
     last = max((step.message.time for step in connection.steps if step.message.time <= timewait.start), default=0)
     return view.covered(connection, last, timewait.start)
@@ -103,7 +103,7 @@ def _starting_psn(connection: Connection, kind: str) -> int | None:
     advice="Let the consumer keep its QP until the CM reports the end of timewait (RDMA_CM_EVENT_TIMEWAIT_EXIT), or "
     "take a fresh QP for each connection.",
 )
-def reused_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
+def reused_in_timewait(event: Event, view: Context) -> Iterator[Verdict]:
     for conflict, timewait, step in _early_reuse(event, view):
         if step.message.time < timewait.minimum and not timewait.assumed:
             yield _reuse_verdict(event, conflict, timewait, step, timewait.minimum, "the shortest possible timewait of")
@@ -125,7 +125,7 @@ def reused_in_timewait(event: Event, view: View) -> Iterator[Verdict]:
     advice="Let the consumer keep its QP until the CM reports the end of timewait, or take a fresh QP for each "
     "connection.",
 )
-def reused_early(event: Event, view: View) -> Iterator[Verdict]:
+def reused_early(event: Event, view: Context) -> Iterator[Verdict]:
     for conflict, timewait, step in _early_reuse(event, view):
         time = step.message.time
         if time < timewait.minimum and not timewait.assumed:
@@ -161,7 +161,7 @@ def reused_early(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="As T01.",
     advice="If the CA's software is known to end timewait early on purpose, read its T01 findings in that light.",
 )
-def short_timewait(event: Event, view: View) -> Iterator[Verdict]:
+def short_timewait(event: Event, view: Context) -> Iterator[Verdict]:
     for conflict, timewait, step in _early_reuse(event, view):
         end, memory = conflict.other.end(conflict.owner), view.memory["T08"]
         if step.message.time >= timewait.minimum or timewait.assumed:
@@ -192,7 +192,7 @@ def short_timewait(event: Event, view: View) -> Iterator[Verdict]:
     false_positives="None: it accuses nobody.",
     advice="Nothing to do.",
 )
-def reconnect_in_timewait(event: Event, view: View) -> Iterable[Verdict]:
+def reconnect_in_timewait(event: Event, view: Context) -> Iterable[Verdict]:
     connection, memory = event.connection, view.memory["T10"]
     guid = connection.active.ca_guid
     if not guid:

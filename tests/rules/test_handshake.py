@@ -150,7 +150,7 @@ def judge_rtu(talk: Conversation, rtu: CmMessage, *heard: Address) -> list[Findi
     connection.steps.append(step)
     connection.history += "U"
     judge = Judge(rules=[CATALOGUE["H04"]])
-    judge.view.heard.update({address: {} for address in (*(said.source for said in talk.capture), *heard)})
+    judge.context.ports.heard.update({address: {} for address in (*(said.source for said in talk.capture), *heard)})
     events = [Event("RTU", rtu.time, connection, step), Event("ENDED", rtu.time + SECOND, connection)]
     return [finding for event in events for finding in judge.judge(event)]
 

@@ -350,7 +350,7 @@ def test_reqs_that_the_other_input_does_not_have() -> None:
     judge = Judge()
     findings: list[Finding] = []
     tracker = Tracker(lambda event: findings.extend(judge.judge(event)))
-    judge.view.coverage = coverage = Coverage(("client.pcap", "server.pcap"), [talk.capture[0].time] * 2)
+    judge.context.coverage = coverage = Coverage(("client.pcap", "server.pcap"), [talk.capture[0].time] * 2)
     for message in sorted(talk.capture, key=lambda message: message.time):
         coverage.note(message)
         tracker.feed(message)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conversation import FIRST_DAY, SECOND, Conversation, Host
 
-from ibcmtool import rules
+import ibcmtool.rules.judge as judge_module
 from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import CmMessage, Event, Finding
-from ibcmtool.rules import CATALOGUE, Judge, Rule, cross, drep
-from ibcmtool.rules.catalogue import RuleFunction, StepTest, Verdict
-from ibcmtool.rules.occasions import again, anew, first, over
-from ibcmtool.rules.view import View
+from ibcmtool.engine.files import analyze
+from ibcmtool.evidence import confidence, proved, unopposed, weakened
+from ibcmtool.model import CmMessage, Connection, Finding, Step
+from ibcmtool.rules import CATALOGUE, Judge, Rule, drep
+from ibcmtool.rules.api import Need, Once, StepHandler, Verdict
+from ibcmtool.rules.conditions import again, anew, first, over
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.cross import connections
 
+CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*/*.pcap*"))
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 # They remember what ordinary messages say, so they are asked each time; X07 looks at the end of each connection.
 ALWAYS_ASKED = {"C05", "S13", "X02", "X03", "X07", "T10"}
@@ -35,16 +41,19 @@ def tell(judge: Judge, talk: Conversation, until: float) -> list[Finding]:
 
 
 def listening(asked: set[str]) -> list[Rule]:
-    """The catalogue, with a note of each rule that is asked."""
+    """The catalogue, with a note of each rule that is asked at a message."""
 
-    def noting(rule: Rule) -> RuleFunction:
-        def judge(event: Event, view: View) -> Iterable[Verdict]:
-            asked.add(rule.code)
-            return rule.judge(event, view)
+    def noting(code: str, handler: StepHandler) -> StepHandler:
+        def judge(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+            asked.add(code)
+            return handler.judge(connection, step, context)
 
-        return judge
+        return handler._replace(judge=judge)
 
-    return [replace(rule, judge=noting(rule)) for rule in CATALOGUE.values()]
+    return [
+        replace(rule, steps=[(kind, noting(rule.code, handler)) for kind, handler in rule.steps])
+        for rule in CATALOGUE.values()
+    ]
 
 
 def test_ordinary_lives_concern_few_rules() -> None:
@@ -71,22 +80,64 @@ def test_a_qpn_in_use_concerns_its_rules() -> None:
     assert not asked & {"R01", "R02", "R03", "R08", "H08"}
 
 
-def test_findings_of_one_event_come_in_the_order_of_the_catalogue() -> None:
+def made(code: str, **of_step: Any) -> Rule:
+    """A rule of that code that speaks at each REQ."""
+    entry = replace(CATALOGUE[code], steps=[], events=[], ends=[])
+
+    @entry.on_step("REQ", **of_step)
+    def speak(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+        yield Verdict("Spoken.", (step,), {"spoken": True}, subject=connection.active.qpn)
+
+    return entry
+
+
+def test_findings_of_one_event_come_in_the_order_of_their_codes() -> None:
     """Whatever test let each rule pass."""
-
-    def speak(event: Event, view: View) -> Iterable[Verdict]:
-        yield Verdict("Spoken.", (event.connection.steps[-1],), {"spoken": True})
-
-    def true(connection: object, step: object) -> bool:
-        return True
-
-    def speaking(code: str, when: StepTest | None) -> Rule:
-        return replace(CATALOGUE[code], judge=speak, on=("REQ",), history=None, when=when)
-
-    judge = Judge(rules=[speaking("R01", true), speaking("R02", None), speaking("R03", true)])
+    judge = Judge(rules=[made("R03", when=lambda connection, step: True), made("R01", history=first), made("R02")])
     talk = Conversation()
     talk.active(0, "REQ")
     assert [finding.code for finding in tell(judge, talk, until=1)] == ["R01", "R02", "R03"]
+
+
+@pytest.mark.parametrize(
+    ("once", "told"),
+    [(None, [1, 1, 2, 3]), ("connection", [1, 2, 3]), ("subject", [1, 2]), ("port", [1, 3]), ("capture", [1])],
+)
+def test_once(once: Once | None, told: list[int]) -> None:
+    """For each sender, connection, or whatever else it speaks of."""
+    talk = Conversation(Host(A), Host(B))
+    talk.again(1, talk.active(0, "REQ", qpn=7))
+    talk.another().active(2, "REQ", qpn=8)
+    talk.another(active=Host(C)).active(3, "REQ", qpn=8)
+    findings = tell(Judge(rules=[made("R01", once=once)]), talk, until=4)
+    assert [finding.connection for finding in findings] == told
+
+
+@pytest.mark.parametrize(
+    ("need", "message", "asked"),
+    [("intact", {}, True), ("intact", {"icrc_ok": False}, False), ("reply", {}, False), ("request", {}, True)],
+)
+def test_needs(need: Need, message: dict[str, Any], asked: bool) -> None:
+    talk = Conversation()
+    talk.active(0, "REQ", **message)
+    assert len(tell(Judge(rules=[made("R01", needs=(need,))]), talk, until=1)) == asked
+
+
+def test_confidence_follows_from_the_grounds() -> None:
+    assert confidence([]) == confidence([proved("order")]) == "certain"
+    assert confidence([proved("order"), unopposed("complete")]) == "probable"
+    assert confidence([unopposed("order"), weakened("timer")]) == "possible"
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_no_rule_depends_on_another(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any one of those that speak here, all others say what they said."""
+    everything = analyze([str(path)]).findings
+    for code in {finding.code for finding in everything}:
+        with monkeypatch.context() as without:
+            without.delitem(CATALOGUE, code)
+            rest = analyze([str(path)]).findings
+        assert rest == [finding for finding in everything if finding.code != code]
 
 
 def test_history_tests() -> None:
@@ -97,18 +148,18 @@ def test_history_tests() -> None:
 
 
 def test_endless_histories_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "MOST_HISTORIES", 4)
+    monkeypatch.setattr(judge_module, "MOST_HISTORIES", 4)
     judge = Judge()
     talk = Conversation()
     talk.repeat(talk.active(0, "REQ"), every=6.2, count=100)
     tell(judge, talk, until=1000)
-    assert 1 <= len(judge._agendas["REQ"]) <= 4
-    assert max(len(history) for history in judge._agendas["REQ"]) <= rules.LONGEST_HISTORY
+    assert 1 <= len(judge._plans["REQ"]) <= 4
+    assert max(len(history) for history in judge._plans["REQ"]) <= judge_module.LONGEST_HISTORY
 
 
 def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is bounded by the number of hosts, or by a constant."""
-    monkeypatch.setattr(cross, "MOST_IDS", 32)
+    monkeypatch.setattr(connections, "MOST_IDS", 32)
     monkeypatch.setattr(drep, "TOLD_KEPT", 16)
 
     def remembered(lives: int) -> dict[str, int]:
@@ -121,7 +172,9 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
             else:
                 life.repeat(life.active(10 * number + 1, "DREQ"), every=6.2, count=2)
         tell(judge, talk, until=lives * 10 + 1000)
-        return {code: len(memory) for code, memory in judge.view.memory.items()} | {"heard": len(judge.view.heard)}
+        return {code: len(memory) for code, memory in judge.context.memory.items()} | {
+            "heard": len(judge.context.ports.heard)
+        }
 
     few, many = remembered(60), remembered(180)
     assert few.pop("X02") <= 32

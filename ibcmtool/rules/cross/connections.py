@@ -10,12 +10,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
-from ibcmtool.model import PEER, Connection, End, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.history import one_capture
-from ibcmtool.rules.occasions import entangled, first
+from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
-from ibcmtool.rules.view import View
+from ibcmtool.rules.steps import one_capture
 
 OPEN = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 PSN_RANGE = 1 << 24
@@ -47,7 +47,7 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
     advice="Nothing to do if the application uses one QP for many peers (dynamically connected transport). Else, if the"
     " CA GUIDs are unique, look for the unseen close of the earlier connection.",
 )
-def qp_shared(event: Event, view: View) -> Iterator[Verdict]:
+def qp_shared(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or _is_xrc(connection):
         return
@@ -94,7 +94,7 @@ def _is_xrc(connection: Connection) -> bool:
     ),
     advice="If both came from one CM, it is broken; if the addresses differ, check for cloned node GUIDs.",
 )
-def comm_id_twice(event: Event, view: View) -> Iterable[Verdict]:
+def comm_id_twice(event: Event, view: Context) -> Iterable[Verdict]:
     connection, step = event.connection, event.step
     if step is None:
         return ()
@@ -164,40 +164,9 @@ def _given_twice(connection: Connection, step: Step, other: Connection) -> Itera
     ),
     advice="Ask the host (uptime, dmesg, driver reload); treat its earlier connections as gone.",
 )
-def reboot_hint(event: Event, view: View) -> Iterable[Verdict]:
-    step = event.step
-    if step is None:
-        return ()
-    message = step.message
-    psn, key = message.psn, message.fields.local_ca_guid
-    if psn is None or not key or event.connection.proxied_copy_of is not None:
-        return ()  # behind a proxy (X11) the port's QP1 is another one
-    # For each port what it sent last: [its address, newest REQ or REP, newest REQ (a REP copies the peer's TID)].
-    # The first port of a CA stands under its GUID, others under GUID and address.
-    traces, source = view.memory["X03"], message.source
-    known: list[Any] | None = traces.get(key)
-    if known is not None and known[0] is not source and known[0] != source:
-        key = (key, source)
-        known = traces.get(key)
-    if known is None:
-        traces[key] = [source, step, step if event.kind == "REQ" else None]
-        return ()
-    fallen = psn < NEAR_ZERO and psn < known[1].message.psn
-    verdicts = _reboot(step, known[1], known[2]) if fallen else ()
-    known[1] = step
-    if event.kind == "REQ":
-        known[2] = step
-    return verdicts
-
-
-def newest_request(view: View, end: End) -> Step | None:
-    """The newest REQ of this end's port; None where the port is not known, or has sent none."""
-    traces, key = view.memory["X03"], end.ca_guid
-    known = traces.get(key)
-    if known is None or known[0] != end.address:
-        known = traces.get((key, end.address))
-    request: Step | None = None if known is None else known[2]
-    return request
+def reboot_hint(event: Event, view: Context) -> Iterable[Verdict]:
+    fall = None if event.step is None else view.restarts.fall_at(event.step)
+    return () if fall is None else _reboot(fall.step, fall.last, fall.last_request)
 
 
 def _reboot(step: Step, last: Step, last_request: Step | None) -> Iterator[Verdict]:
@@ -255,7 +224,7 @@ def _unrelated(before: int, after: int) -> bool:
     false_positives="A sender whose PSNs do not count would look like this when it repeats a message at once.",
     advice="Nothing to do. To capture each packet once, mirror one direction only or capture at one end.",
 )
-def captured_twice(event: Event, view: View) -> Iterator[Verdict]:
+def captured_twice(event: Event, view: Context) -> Iterator[Verdict]:
     step = event.step
     if step is None or not step.sightings:
         return
@@ -295,7 +264,7 @@ def _dreqs_only(history: str) -> bool:
     false_positives="When the gap exceeds a response timeout, the first DREQ was probably lost rather than crossed.",
     advice="Nothing to do.",
 )
-def crossing_dreqs(event: Event, view: View) -> Iterator[Verdict]:
+def crossing_dreqs(event: Event, view: Context) -> Iterator[Verdict]:
     connection, step = event.connection, event.step
     if step is None or step.sender == "unknown":
         return

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.model import Connection, Event, Role, Step
-from ibcmtool.rules.occasions import TIMEOUT
-from ibcmtool.rules.view import View
-
-# Messages that cross on the wire, or that a capture has out of order, are this far apart at most.
-DISORDER = 50_000_000
+from ibcmtool.rules.conditions import TIMEOUT
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
 
 
 def role_of(step: Step) -> Role | None:
@@ -57,13 +55,13 @@ def one_capture(*steps: Step) -> bool:
     return len({step.message.file for step in steps}) == 1
 
 
-def heard(view: View, connection: Connection, role: Role) -> bool:
+def heard(view: Context, connection: Connection, role: Role) -> bool:
     """Whether the capture shows any CM message from this end's address, of this connection or another."""
-    return connection.end(role).address in view.heard or any(step.sender == role for step in connection.steps)
+    return connection.end(role).address in view.ports.heard or any(step.sender == role for step in connection.steps)
 
 
 def unanswered(event: Event) -> list[Step]:
-    """The sends of a REQ that nobody answered (occasions.silent), if there were to be no more or at least two.
+    """The sends of a REQ that nobody answered (conditions.silent), if there were to be no more or at least two.
 
     A requester that repeats itself has had no answer; one that rejects for another reason than a timeout had one.
     """

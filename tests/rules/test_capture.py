@@ -5,7 +5,7 @@ from __future__ import annotations
 from conversation import FIRST_DAY, Conversation, Host, run
 
 from ibcmtool.model import InputInfo
-from ibcmtool.rules.quality import capture_findings
+from ibcmtool.rules import Judge
 
 
 def test_damaged_input() -> None:
@@ -15,7 +15,7 @@ def test_damaged_input() -> None:
         InputInfo("whole.pcap", frames=9, cm_messages=5),
         InputInfo("cut.pcap", frames=7, cm_messages=3, truncated=True, damage=damage, last_time=FIRST_DAY),
     ]
-    (finding,) = capture_findings(infos)
+    (finding,) = Judge().capture_end(infos)
     assert (finding.code, finding.severity, finding.confidence) == ("C01", "warning", "certain")
     assert finding.connection is None
     assert finding.frames == ((1, 7),)
@@ -27,13 +27,13 @@ def test_damaged_input() -> None:
 
 def test_input_cut_before_its_first_frame() -> None:
     """C01"""
-    (finding,) = capture_findings([InputInfo("cut.pcap", truncated=True)])
+    (finding,) = Judge().capture_end([InputInfo("cut.pcap", truncated=True)])
     assert finding.frames == ()
 
 
 def test_messages_cut_by_the_snap_length() -> None:
     """C01: information; the messages are there, their ends are not."""
-    (finding,) = capture_findings([InputInfo("short.pcap", frames=7, cm_messages=3, cut_frames=6, cut_messages=2)])
+    (finding,) = Judge().capture_end([InputInfo("short.pcap", frames=7, cm_messages=3, cut_frames=6, cut_messages=2)])
     assert finding.severity == "info"
     assert "2 of 3 CM messages" in finding.message
     assert "snap length" in finding.advice
@@ -41,20 +41,20 @@ def test_messages_cut_by_the_snap_length() -> None:
 
 def test_cut_data_does_not_matter() -> None:
     """C01"""
-    assert list(capture_findings([InputInfo("data.pcap", frames=7, cm_messages=2, cut_frames=5)])) == []
+    assert list(Judge().capture_end([InputInfo("data.pcap", frames=7, cm_messages=2, cut_frames=5)])) == []
 
 
 def test_clocks_apart() -> None:
     """C03"""
     infos = [InputInfo("a.pcap"), InputInfo("b.pcap", clock_offset=-40_000_000_000, shared_packets=5)]
-    (finding,) = capture_findings(infos)
+    (finding,) = Judge().capture_end(infos)
     assert (finding.code, finding.severity) == ("C03", "info")
     assert "b.pcap is 40 s behind that of a.pcap, by 5 packets" in finding.message
 
 
 def test_clocks_as_close_as_synchronised_hosts_have_them() -> None:
     """C03"""
-    assert list(capture_findings([InputInfo("a.pcap"), InputInfo("b.pcap", clock_offset=300_000)])) == []
+    assert list(Judge().capture_end([InputInfo("a.pcap"), InputInfo("b.pcap", clock_offset=300_000)])) == []
 
 
 def test_capture_that_starts_inside_a_connection() -> None:
@@ -98,11 +98,11 @@ def test_whole_connection() -> None:
 
 def test_connections_forgotten_early() -> None:
     """C04"""
-    (finding,) = capture_findings([InputInfo("storm.pcap")], forgotten=41_808)
+    (finding,) = Judge().capture_end([InputInfo("storm.pcap")], forgotten=41_808)
     assert (finding.code, finding.severity) == ("C04", "info")
     assert "41,808 connections" in finding.message
 
 
 def test_no_connection_forgotten_early() -> None:
     """C04"""
-    assert list(capture_findings([InputInfo("calm.pcap")])) == []
+    assert list(Judge().capture_end([InputInfo("calm.pcap")])) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, Host, run
 
-from ibcmtool.rules import cross
+from ibcmtool.rules.cross import connections
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -144,7 +144,7 @@ def test_comm_id_that_was_given_back() -> None:
 
 def test_only_the_newest_comm_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """X02: the closed ones are forgotten first."""
-    monkeypatch.setattr(cross, "MOST_IDS", 8)
+    monkeypatch.setattr(connections, "MOST_IDS", 8)
     first = Conversation(Host(A), Host(B))
     first.establish(0)
     for number in range(20):

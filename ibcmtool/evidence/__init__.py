@@ -1,0 +1,69 @@
+"""What a finding rests on, and how sure that makes it: no rule chooses its confidence.
+
+A rule names its grounds; each was proved by frames, or has nothing against it, or has a sign that weakens it. The
+confidence follows: certain where all are proved, probable where none is contradicted, possible where one is weakened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from ibcmtool.model import Confidence, Connection, Step, Timewait
+
+Assumption = Literal[
+    "order",  # one frame came before another
+    "complete",  # no CM message of a host was missed in an interval
+    "same machine",  # the CM at this address is the one from before
+    "same life",  # it has not restarted since
+    "same use",  # a QPN or id still belongs to the connection that it was given to
+    "received",  # what was seen arrived
+    "not a copy",
+    "timer",  # how long somebody waited
+]
+Strength = Literal["proved", "unopposed", "weakened"]
+
+
+class Ground(NamedTuple):
+    """One assumption that a finding rests on, and what the frames say of it."""
+
+    assumption: Assumption
+    strength: Strength
+
+
+def proved(assumption: Assumption) -> Ground:
+    """It holds in every course of events that fits the frames."""
+    return Ground(assumption, "proved")
+
+
+def unopposed(assumption: Assumption) -> Ground:
+    """Nothing that was captured speaks against it."""
+    return Ground(assumption, "unopposed")
+
+
+def weakened(assumption: Assumption) -> Ground:
+    """Something that was captured, or that could not be, makes it doubtful."""
+    return Ground(assumption, "weakened")
+
+
+def established(connection: Connection) -> Ground:
+    """Both ends took the connection for open: an RTU or data were seen."""
+    return Ground("received", "proved" if connection.established is not None else "unopposed")
+
+
+def timer(timewait: Timewait) -> Ground:
+    """The fields that this timewait is computed from were captured."""
+    return Ground("timer", "weakened" if timewait.assumed else "proved")
+
+
+def one_clock(*steps: Step) -> Ground:
+    """One input holds all these messages, so that one clock stamped their times."""
+    return Ground("order", "proved" if len({step.message.file for step in steps}) == 1 else "unopposed")
+
+
+def confidence(grounds: Iterable[Ground]) -> Confidence:
+    """How sure a finding is that rests on these."""
+    strengths = {ground.strength for ground in grounds}
+    if "weakened" in strengths:
+        return "possible"
+    return "probable" if "unopposed" in strengths else "certain"

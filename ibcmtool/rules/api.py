@@ -1,0 +1,165 @@
+"""What a rule is, what it says, and the one catalogue of all rules.
+
+`explain`, docs/rules.md, the reports and the judge all read CATALOGUE; nothing else says what a code means. A code,
+once released, keeps its meaning. The families follow the letters: S stale connections, T timewait and reuse, H
+handshake order and matching, R retries and timing, F fields, L alternate paths, I SIDR, X across connections, C quality
+of the capture.
+
+    S01 = rule("S01", "stale-req-accepted", "A REQ with the QPN of a connected QP was accepted", severity="error", ...)
+
+    @S01.on_step("REP", history=first, when=entangled)
+    def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+        ...
+
+A rule may have several such functions. None of them changes what it is given, and none depends on another rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from ibcmtool.evidence import Ground
+from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Policy, Severity, Step
+from ibcmtool.rules.context import Context
+from ibcmtool.values import Evidence
+
+PolicyScope = Literal["both", "strict", "relaxed"]
+Need = Literal[
+    "request",  # the REQ's fields were captured
+    "reply",  # the REP's were
+    "sender",  # it is known which end sent the message
+    "intact",  # its ICRC is not wrong: its receiver has read it
+]
+Once = Literal["port", "connection", "capture", "subject"]  # for each sender, or connection, or Verdict.subject
+
+
+class Verdict(NamedTuple):
+    """What one rule says of what it was shown. The judge makes the Finding from it and from the rule's own texts."""
+
+    message: str  # one or two sentences with the numbers in them
+    steps: Sequence[Step]  # the messages it speaks of; their frames become the finding's frames
+    evidence: Evidence  # the numbers that it was computed from
+    rests_on: Sequence[Ground] = ()  # the confidence follows from it; nothing: certain, as the frames say it
+    severity: Severity | None = None  # None: the rule's own
+    connection: Connection | None = None  # None: that of the event
+    related: Sequence[Connection] = ()
+    advice: str | None = None  # None: the rule's own
+    policy: PolicyScope = "both"
+    frames: Sequence[tuple[int, int]] = ()  # (file, frame), where there are no steps
+    time: int | None = None  # None: that of the last step, or of the event
+    subject: Hashable = None  # what a rule with once="subject" speaks of
+
+
+class CaptureEnd(NamedTuple):
+    """All inputs were read."""
+
+    inputs: Sequence[InputInfo]
+    forgotten: int  # connections that the tracker let go of before their time
+
+
+StepJudge = Callable[[Connection, Step, Context], Iterable[Verdict]]
+EventJudge = Callable[[Event, Context], Iterable[Verdict]]
+EndJudge = Callable[[CaptureEnd, Context], Iterable[Verdict]]
+HistoryTest = Callable[[str], bool]  # of the connection's history, which ends with the message
+StepTest = Callable[[Connection, Step], bool]
+
+
+class StepHandler(NamedTuple):
+    """A rule's function for messages of some types, and what has to hold for it to be asked."""
+
+    judge: StepJudge
+    history: HistoryTest | None
+    when: StepTest | None
+    needs: Sequence[Need]
+    once: Once | None
+
+
+class EventHandler(NamedTuple):
+    """A rule's function for events that no message carries."""
+
+    judge: EventJudge
+    history: HistoryTest | None
+    needs: Sequence[Need]
+    once: Once | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One rule: its texts, and its functions by what they want to see."""
+
+    code: str
+    name: str  # kebab-case, stable like the code
+    title: str  # one line, what was seen
+    severity: Severity  # the usual one; a verdict may differ, the explanation says when
+    clause: str  # spec clause or kernel behaviour that it rests on
+    explanation: str
+    false_positives: str  # what can make it wrong, and how it guards itself
+    advice: str  # what to do next
+    steps: list[tuple[str, StepHandler]] = field(default_factory=list)  # by message type
+    events: list[tuple[str, EventHandler]] = field(default_factory=list)  # by kind
+    ends: list[EndJudge] = field(default_factory=list)
+
+    def on_step(
+        self,
+        *types: str,
+        history: HistoryTest | None = None,
+        when: StepTest | None = None,
+        needs: Sequence[Need] = (),
+        once: Once | None = None,
+    ) -> Callable[[StepJudge], StepJudge]:
+        """Ask the decorated function at messages of these types that became a step of a connection."""
+
+        def enter(judge: StepJudge) -> StepJudge:
+            handler = StepHandler(judge, history, when, needs, once)
+            self.steps.extend((kind, handler) for kind in types)
+            return judge
+
+        return enter
+
+    def on_event(
+        self, *kinds: str, history: HistoryTest | None = None, needs: Sequence[Need] = (), once: Once | None = None
+    ) -> Callable[[EventJudge], EventJudge]:
+        """Ask it at events of these kinds (model.EVENT_KINDS)."""
+        unknown = set(kinds) - set(EVENT_KINDS)
+        if unknown:
+            raise ValueError(f"{self.code}: no such events: {', '.join(sorted(unknown))}")
+
+        def enter(judge: EventJudge) -> EventJudge:
+            handler = EventHandler(judge, history, needs, once)
+            self.events.extend((kind, handler) for kind in kinds)
+            return judge
+
+        return enter
+
+    def on_capture_end(self, judge: EndJudge) -> EndJudge:
+        """Ask it when all inputs were read."""
+        self.ends.append(judge)
+        return judge
+
+
+CATALOGUE: dict[str, Rule] = {}
+
+
+def rule(
+    code: str,
+    name: str,
+    title: str,
+    *,
+    severity: Severity,
+    clause: str,
+    explanation: str,
+    false_positives: str,
+    advice: str,
+) -> Rule:
+    """Enter a rule into the catalogue."""
+    if code in CATALOGUE:
+        raise ValueError(f"two rules with code {code}")
+    entry = CATALOGUE[code] = Rule(code, name, title, severity, clause, explanation, false_positives, advice)
+    return entry
+
+
+def severity_under(policy: Policy, strict: Severity, relaxed: Severity) -> Severity:
+    """The severity of a finding on which the two readings of the specification differ."""
+    return strict if policy == "strict" else relaxed

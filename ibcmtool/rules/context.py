@@ -1,0 +1,72 @@
+"""What a rule may look at besides what it is shown: the policy, what is known of hosts and captures, its own notes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from typing import Any
+
+from ibcmtool.model import Connection, Event, Neighbour, Policy, Step
+from ibcmtool.rules.facts.completeness import Completeness
+from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.rules.facts.ports import Ports
+from ibcmtool.rules.facts.restarts import Restarts
+from ibcmtool.wire.neighbours import Neighbourhood, shown
+
+
+class Context:
+    """The facts, fed once each by the judge, and the rules' own memory.
+
+    `memory` is keyed by rule code; a rule reads only its own. It never grows with the number of connections: what a
+    rule keeps there is bounded by the number of CAs (T08, T10), of pairs of ports and of inputs (C05) or of inputs
+    (X05), or by a constant, the newest staying (X02, S09, R07). A connection that is kept (X02, T10) stays in memory
+    when the tracker has forgotten it.
+    """
+
+    def __init__(self, policy: Policy = "relaxed", coverage: Coverage | None = None) -> None:
+        self.policy: Policy = policy
+        self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
+        self.ports = Ports()
+        self.restarts = Restarts()
+        self.completeness = Completeness()
+        self.neighbourhood = Neighbourhood()
+        self.start = 0  # time of the first CM message
+        self.longest = 0  # ns that a connection lasted that has ended
+        self.memory: defaultdict[str, dict[Hashable, Any]] = defaultdict(dict)
+
+    # -- what is fed -----------------------------------------------------------------------------------------------
+
+    def step(self, connection: Connection, step: Step, *, word: bool) -> None:
+        """A message that became a step. word: it is the first of its sender in this connection."""
+        if word:
+            self.start = self.start or step.message.time
+            self.ports.hear(step.message)
+        # Behind a proxy (X11) the port's QP1 is another one.
+        if step.message.type in ("REQ", "REP") and connection.proxied_copy_of is None:
+            self.restarts.note(step)
+
+    def ended(self, event: Event) -> None:
+        """Nothing more is expected of a connection."""
+        self.longest = max(self.longest, event.time - event.connection.opened)
+        self.completeness.ended(event.connection)
+
+    def neighbour(self, neighbour: Neighbour) -> None:
+        """A station announced an address. Whom the address was heard from until then is worth knowing now."""
+        word = self.ports.newest(neighbour.address)
+        seen = shown(word) if word is not None else None
+        if seen is not None:
+            self.neighbourhood.note(seen)
+        self.neighbourhood.note(neighbour)
+
+    # -- what is asked ---------------------------------------------------------------------------------------------
+
+    def watched(self, connection: Connection, start: int, end: int) -> int:
+        """How long (ns) from `start` on, at most until `end`, inputs that show this connection had no hole.
+
+        Silence proves nothing beyond that: a rule that concludes from it counts this time, not what went by.
+        """
+        return self.coverage.watched((connection.active.address, connection.passive.address), start, end)
+
+    def covered(self, connection: Connection, start: int, end: int) -> bool:
+        """Whether inputs that show this connection were recording all the time from `start` to `end`."""
+        return self.watched(connection, start, end) == end - start

@@ -1,0 +1,1 @@
+"""X: what shows only across connections, or across captures of the same packets."""

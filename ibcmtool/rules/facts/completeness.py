@@ -1,0 +1,169 @@
+"""How complete the captures are, as far as their CM messages tell: directions, numbers that a host skipped, disorder.
+
+No single message shows it. Bounded by the number of ports and inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ibcmtool.connections.outcomes import REJ_TIMEOUT
+from ibcmtool.messages import Rej
+from ibcmtool.model import Address, CmMessage, Connection, Step, Transport
+
+ANSWERS = frozenset({"MRA", "REP", "RTU", "DREP", "APR", "SIDR_REP"})  # there was a message that they answer
+ABOUT_A_MESSAGE = (0, 1)  # Message Rejected: REQ, REP
+
+SETTLED = 10_000_000_000  # ns after the first message; until then connections have begun before the capture
+FRAMES_KEPT = 8
+
+PSN_RANGE = 1 << 24
+LONGEST_GAP = 1 << 12  # a larger step is a restart, or hours without a CM message
+DISORDER = 50_000_000  # ns by which messages that cross on the wire, or that a capture has out of order, are apart
+
+
+class Gaps(NamedTuple):
+    """How the QP1 of one port, in one input, numbered its packets."""
+
+    file: int
+    source: Address
+    transport: Transport
+    seen: int
+    missing: int
+
+
+class Disorder(NamedTuple):
+    """By how much the messages of one input go back in time."""
+
+    file: int
+    frame: int  # of the largest step back
+    time: int
+    largest: int  # ns
+    messages: int  # that are earlier than one before them by more than DISORDER
+
+
+class Completeness:
+    """Counts what is in the captures."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[int, _Input] = {}
+        self._start: int | None = None
+        self.exchanges = 0  # connections that have ended
+        self.one_sided = 0  # those of which one direction was seen
+        self.surely_one_sided = 0  # and not because the capture began inside them
+        self.silent: dict[Address, Silence] = {}  # by the address that should have spoken
+
+    def note(self, message: CmMessage) -> None:
+        """A CM message, in the order of its input."""
+        time, source = message.time, message.source
+        known = self._inputs.get(message.file)
+        if known is None:
+            self._start = time if self._start is None else min(self._start, time)
+            known = self._inputs[message.file] = _Input(time)
+        if time < known.latest:
+            known.step_back(message)
+        else:
+            known.latest = time
+        numbers, psn = known.sources.get(source), message.psn
+        if numbers is None:
+            known.sources[source] = _Numbers(psn, message.transport)
+        elif psn is not None:
+            if psn == numbers.next:
+                numbers.seen += 1
+                numbers.next = psn + 1
+            else:
+                numbers.jump(psn)
+
+    def ended(self, connection: Connection) -> None:
+        """A connection with all that was seen of it."""
+        self.exchanges += 1
+        history = connection.history
+        if not (history.isupper() or history.islower()):  # one letter for each message, capitals for one of the sides
+            return
+        answers = [step for step in connection.steps if _answers(step)]
+        if answers:
+            self.one_sided += 1
+            self.surely_one_sided += connection.request is not None or connection.opened > (self._start or 0) + SETTLED
+            silence = self.silent.setdefault(answers[0].message.destination, Silence())
+            silence.exchanges += 1
+            silence.answers += len(answers)
+            if len(silence.frames) < FRAMES_KEPT:
+                silence.frames += tuple((step.message.file, step.message.frame) for step in answers)
+
+    def speakers(self) -> set[Address]:
+        """Whoever sent a CM message, in any input."""
+        return {source for known in self._inputs.values() for source in known.sources}
+
+    def gaps(self) -> Iterator[Gaps]:
+        """The numbering of each sender, by input."""
+        for file, known in self._inputs.items():
+            for source, numbers in known.sources.items():
+                yield Gaps(file, source, numbers.transport, numbers.seen, numbers.missing)
+
+    def disorder(self) -> Iterator[Disorder]:
+        """The inputs that go back in time by more than DISORDER, in their order."""
+        for file, known in sorted(self._inputs.items()):
+            if known.largest > DISORDER:
+                yield Disorder(file, known.frame, known.time, known.largest, known.steps)
+
+
+class _Input:
+    """Who speaks in one input, and its times."""
+
+    __slots__ = ("frame", "largest", "latest", "sources", "steps", "time")
+
+    def __init__(self, time: int) -> None:
+        self.sources: dict[Address, _Numbers] = {}
+        self.latest = time
+        self.largest = 0  # step back, in ns
+        self.steps = self.frame = self.time = 0
+
+    def step_back(self, message: CmMessage) -> None:
+        back = self.latest - message.time
+        self.steps += back > DISORDER
+        if back > self.largest:
+            self.largest, self.frame, self.time = back, message.frame, message.time
+
+
+class _Numbers:
+    """The BTH PSNs of one port's QP1 in one input."""
+
+    __slots__ = ("missing", "next", "seen", "transport")
+
+    def __init__(self, psn: int | None, transport: Transport) -> None:
+        self.transport = transport
+        self.next = None if psn is None else psn + 1  # what would leave no gap
+        self.seen, self.missing = 1, 0
+
+    def jump(self, psn: int) -> None:
+        """A packet with another number than the next."""
+        skipped = 0 if self.next is None else (psn - self.next) % PSN_RANGE
+        if skipped == PSN_RANGE - 1:
+            return  # the packet before, captured again
+        self.seen += 1
+        if skipped < LONGEST_GAP:
+            self.missing += skipped
+        elif skipped >= PSN_RANGE - LONGEST_GAP - 1:
+            # Out of order, and taken for missing before; or captured again.
+            self.missing = max(self.missing - 1, 0)
+            return
+        self.next = psn + 1
+
+
+class Silence:
+    """What was answered, but is not in the capture."""
+
+    __slots__ = ("answers", "exchanges", "frames")
+
+    def __init__(self) -> None:
+        self.exchanges = self.answers = 0
+        self.frames: tuple[tuple[int, int], ...] = ()
+
+
+def _answers(step: Step) -> bool:
+    """Whether its sender got a message of the other side before."""
+    fields = step.message.fields
+    if isinstance(fields, Rej):
+        return fields.reason != REJ_TIMEOUT and fields.message_rejected in ABOUT_A_MESSAGE
+    return step.message.type in ANSWERS

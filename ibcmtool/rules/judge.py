@@ -1,0 +1,186 @@
+"""The judge: feeds the facts, shows each event to the rules that may have something to say, makes findings of verdicts.
+
+What a kind of event after some history means to the rules is found out once: nearly all connections of a capture share
+a handful of histories.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ibcmtool.evidence import confidence
+from ibcmtool.model import EVENT_KINDS, CmMessage, Connection, Event, Finding, InputInfo, Neighbour, Policy, Step
+from ibcmtool.rules.api import (
+    CATALOGUE,
+    CaptureEnd,
+    EndJudge,
+    EventHandler,
+    Need,
+    Once,
+    Rule,
+    StepHandler,
+    Verdict,
+)
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.facts.coverage import Coverage
+
+# Histories remembered for each kind of event, and their length: endless ones shall not fill the memory.
+MOST_HISTORIES = 1024
+LONGEST_HISTORY = 64
+MOST_SUBJECTS = 4096  # that a rule remembers having spoken of, the newest
+
+_NO_MESSAGE = frozenset(EVENT_KINDS)
+
+
+class Plan(NamedTuple):
+    """What a message of some type after some history calls for."""
+
+    word: bool  # it is the first message of its sender in this connection
+    handlers: Sequence[tuple[Rule, StepHandler]]
+
+
+class Judge:
+    """Feed it, in the order of the merged inputs: each message, then the events that the tracker makes of it."""
+
+    def __init__(
+        self, policy: Policy = "relaxed", coverage: Coverage | None = None, rules: Iterable[Rule] | None = None
+    ) -> None:
+        self.context = Context(policy, coverage)
+        self._steps: defaultdict[str, list[tuple[Rule, StepHandler]]] = defaultdict(list)  # by message type
+        self._events: defaultdict[str, list[tuple[Rule, EventHandler]]] = defaultdict(list)  # by kind
+        self._ends: list[tuple[Rule, EndJudge]] = []
+        for rule in sorted(CATALOGUE.values() if rules is None else rules, key=lambda rule: rule.code):
+            for kind, step_handler in rule.steps:
+                self._steps[kind].append((rule, step_handler))
+            for kind, event_handler in rule.events:
+                self._events[kind].append((rule, event_handler))
+            self._ends += [(rule, judge) for judge in rule.ends]
+        self._plans: dict[str, dict[str, Plan]] = {}  # by message type and history
+        self._subjects: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # by code
+
+    def message(self, message: CmMessage) -> None:
+        """A CM message, before its events; of each input in its order."""
+        self.context.completeness.note(message)
+
+    def neighbour(self, neighbour: Neighbour) -> None:
+        """What the capture tells beside CM messages: who has an IP address."""
+        self.context.neighbour(neighbour)
+
+    def judge(self, event: Event) -> Sequence[Finding]:
+        """The findings that this event brings to light, in the order of their codes."""
+        kind, connection, step = event.kind, event.connection, event.step
+        if kind in _NO_MESSAGE or step is None:
+            if kind == "ENDED":
+                self.context.ended(event)
+            return self._judge_event(event) if kind in self._events else ()
+        try:
+            plan = self._plans[kind][connection.history]
+        except KeyError:
+            plan = self._plan(kind, connection.history)
+        context = self.context
+        context.step(connection, step, word=plan.word)
+        found: list[Finding] = []
+        for rule, handler in plan.handlers:
+            if handler.when is not None and not handler.when(connection, step):
+                continue
+            if handler.needs and not _met(handler.needs, connection, step):
+                continue
+            verdicts = handler.judge(connection, step, context)
+            if verdicts:
+                found += self._findings(rule, handler.once, verdicts, event)
+        return found
+
+    def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
+        """What concerns the whole, when all is read. `forgotten`: connections that the tracker let go of early."""
+        end = CaptureEnd(inputs, forgotten)
+        for rule, judge in self._ends:
+            for verdict in judge(end, self.context):
+                yield finding(rule, verdict, None, None)
+
+    def _judge_event(self, event: Event) -> list[Finding]:
+        connection = event.connection
+        found: list[Finding] = []
+        for rule, handler in self._events[event.kind]:
+            if handler.history is not None and not handler.history(connection.history):
+                continue
+            if handler.needs and not _met(handler.needs, connection, event.step):
+                continue
+            found += self._findings(rule, handler.once, handler.judge(event, self.context), event)
+        return found
+
+    def _findings(self, rule: Rule, once: Once | None, verdicts: Iterable[Verdict], event: Event) -> Iterator[Finding]:
+        for verdict in verdicts:
+            if once is None or self._is_new(rule, once, verdict, event.connection):
+                yield finding(rule, verdict, event.connection, event.time)
+
+    def _plan(self, kind: str, history: str) -> Plan:
+        """Find out what such a message calls for, and remember it."""
+        earlier = history[:-1]
+        others = earlier.lower() if history[-1:].isupper() else earlier.upper()
+        handlers = [one for one in self._steps.get(kind, ()) if one[1].history is None or one[1].history(history)]
+        plan = Plan(earlier == others, handlers)
+        if len(history) <= LONGEST_HISTORY:
+            known = self._plans.setdefault(kind, {})
+            if len(known) >= MOST_HISTORIES:
+                known.clear()
+            known[history] = plan
+        return plan
+
+    def _is_new(self, rule: Rule, once: Once, verdict: Verdict, connection: Connection) -> bool:
+        """Whether the rule has not spoken of this subject yet; from now on it has."""
+        subject: Hashable = None
+        if once == "port":
+            subject = verdict.steps[-1].message.source
+        elif once == "connection":
+            subject = connection.id
+        elif once == "subject":
+            subject = verdict.subject
+        known = self._subjects[rule.code]
+        if subject in known:
+            return False
+        known[subject] = None
+        if len(known) > MOST_SUBJECTS:
+            del known[next(iter(known))]
+        return True
+
+
+def _met(needs: Sequence[Need], connection: Connection, step: Step | None) -> bool:
+    """Whether all is known that a rule needs."""
+    for need in needs:
+        if need == "request":
+            known = connection.request is not None
+        elif need == "reply":
+            known = connection.reply is not None
+        elif need == "sender":
+            known = step is not None and step.sender != "unknown"
+        else:
+            known = step is not None and step.message.icrc_ok is not False
+        if not known:
+            return False
+    return True
+
+
+def finding(rule: Rule, verdict: Verdict, connection: Connection | None, time: int | None) -> Finding:
+    """The record for the reports: the rule's texts around the verdict's sentence and numbers."""
+    messages = [step.message for step in verdict.steps]
+    subject = verdict.connection or connection
+    if verdict.time is not None or not messages:
+        time = verdict.time if verdict.time is not None else time
+    else:
+        time = messages[-1].time
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        severity=verdict.severity or rule.severity,
+        confidence=confidence(verdict.rests_on),
+        policy=verdict.policy,
+        connection=None if subject is None else subject.id,
+        related=tuple(other.id for other in verdict.related),
+        frames=tuple((message.file, message.frame) for message in messages) or tuple(verdict.frames),
+        message=verdict.message,
+        advice=verdict.advice or rule.advice,
+        evidence=verdict.evidence,
+        time=time,
+    )
