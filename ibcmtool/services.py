@@ -12,13 +12,14 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ibcmtool.connections.codes import CONSUMER_REJECT
+
 if TYPE_CHECKING:
     from ibcmtool.model import CmMessage, Connection
 
 _IP_CM = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
 _IP_CM_HEADER = struct.Struct("!2xH16s16s")  # source port, source and destination address
 _NO_ENDS = b"\0\x40".ljust(_IP_CM_HEADER.size, b"\0")  # such a header with zeros for them
-_CONSUMER_REJECT = 28
 _IPV4_PADDING = bytes(12)
 _PORT_SPACES = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
 _TCP_SERVICES = {
@@ -100,7 +101,7 @@ def private_data(connection: Connection, message: CmMessage) -> list[tuple[str, 
     service_id = connection.service_id
     if service_id is None or message.type not in ("REQ", "REP", "REJ"):
         return None
-    if message.type == "REJ" and message.fields.reason != _CONSUMER_REJECT:
+    if message.type == "REJ" and message.fields.reason != CONSUMER_REJECT:
         return None
     from dissectors import private_data as formats
 

@@ -11,10 +11,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
+from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
 from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
-
-STALE_CONNECTION = 10  # REJ reasons
-TIMEOUT = 4
 
 # A proxy passes a message on within this; two captures of it may have clocks that far apart.
 TWIN_WINDOW = 100_000_000
@@ -106,7 +104,7 @@ class ConnectionIndex:
             return self._reject(message)
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
-        if found is None and (kind == "REP" or (kind == "MRA" and fields.message_mraed == 0)):
+        if found is None and (kind == "REP" or (kind == "MRA" and fields.message_mraed == MRA_OF_REQ)):
             found = _newest(self._active_ids.get(remote, ()), "passive", message)
         if found is None:
             found = self._without_reply(local, remote, message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED
 from ibcmtool.connections.connection_index import Match
 from ibcmtool.model import CmMessage, Connection, End, Role
 
@@ -71,9 +72,9 @@ def _likely_sender(message: CmMessage) -> Role:
     if message.type in ("REP", "SIDR_REP"):
         return "passive"
     if message.type == "MRA":
-        return "passive" if message.fields.message_mraed == 0 else "active"
+        return "passive" if message.fields.message_mraed == MRA_OF_REQ else "active"
     if message.type == "REJ":
-        return "passive" if message.fields.message_rejected == 0 else "active"
+        return "passive" if message.fields.message_rejected == REQ_REJECTED else "active"
     if message.type == "APR":
         return "passive"
     return "active"

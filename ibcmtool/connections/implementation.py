@@ -22,6 +22,7 @@ nobody's.
 
 from __future__ import annotations
 
+from ibcmtool.connections.codes import MRA_OF_REQ, REP_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.model import CmMessage, Connection, Implementation, Step, TimewaitModel
 
 # Requests, with a TransactionID of their sender's own: the number that illumos has for the type, and old Linux's bit.
@@ -32,7 +33,6 @@ LEAST_CLOCK = 1 << 16  # the high half of illumos 4 s after boot; Linux counts i
 RDMA_IP_CM = 0x0000000001  # the upper 40 bits of the service ids
 UPSTREAM_TIMERS, OFED_TIMERS = (20, 20, 15), (22, 22, 15)
 MRA_SETTING = 24
-REJ_TIMEOUT = 4
 
 LINUX = Implementation("Linux", "certain", "its TransactionIDs")
 LINUX_BY_MRA = Implementation("Linux", "possible", "the Service Timeout of its MRA")
@@ -113,8 +113,8 @@ def evidence(connection: Connection, step: Step) -> Implementation | None:
     if message.type == "REP":
         asked = "m" in connection.history and _is_rdma_ip_cm(connection.service_id) and _asked_for_time(connection)
         return LINUX_BY_MRA if asked else None
-    unanswered = 0 if step.sender == "active" else 1
-    if fields.reason == REJ_TIMEOUT and fields.message_rejected == unanswered and connection.request is not None:
+    unanswered = REQ_REJECTED if step.sender == "active" else REP_REJECTED
+    if fields.reason == TIMEOUT and fields.message_rejected == unanswered and connection.request is not None:
         return ILLUMOS_BY_REJ
     return None
 
@@ -122,7 +122,7 @@ def evidence(connection: Connection, step: Step) -> Implementation | None:
 def _asked_for_time(connection: Connection) -> bool:
     """Whether the passive side sent the MRA of rdma_cm."""
     mras = (step.message.fields for step in connection.steps if step.message.type == "MRA" and step.sender == "passive")
-    return any(mra.message_mraed == 0 and mra.service_timeout == MRA_SETTING for mra in mras)
+    return any(mra.message_mraed == MRA_OF_REQ and mra.service_timeout == MRA_SETTING for mra in mras)
 
 
 def _by_tid(message: CmMessage) -> Implementation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibcmtool.connections.connection_index import STALE_CONNECTION
+from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
 from ibcmtool.model import CmMessage, Connection, Role
 
 # The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
@@ -59,4 +59,4 @@ def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bo
 def is_xrc(connection: Connection) -> bool:
     """Whether the REQ asks for XRC; then the REP carries its QPN in the field Local EE Context Number."""
     request = connection.request
-    return request is not None and request.transport_service_type == 3 and request.extended_transport_type == 1
+    return request is not None and request.transport_service_type == EXTENDED and request.extended_transport_type == XRC

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.model import Connection, DataPacket, Role, Step
 
@@ -23,7 +24,6 @@ LETTERS: dict[str, dict[str, str]] = {
     "active": _LETTERS,
     "passive": {kind: letter.lower() for kind, letter in _LETTERS.items()},
 }
-REJ_TIMEOUT = 4
 
 
 def note(connection: Connection, step: Step) -> None:
@@ -47,7 +47,7 @@ def note(connection: Connection, step: Step) -> None:
     elif kind == "REJ":
         connection.reject = step
         connection.closed = time
-        _become(connection, "timed_out" if message.fields.reason == REJ_TIMEOUT else "rejected")
+        _become(connection, "timed_out" if message.fields.reason == TIMEOUT else "rejected")
     elif kind == "SIDR_REP":
         connection.reply = message.fields
         connection.closed = time

@@ -11,7 +11,8 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from ibcmtool.connections.connection_index import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.codes import STALE_CONNECTION
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
 from ibcmtool.connections.deadlines import (

@@ -9,6 +9,15 @@ from typing import Any
 
 from dissectors.icrc import icrc_of, icrc_ok, vcrc_of
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE, UD_SEND_ONLY_IMMEDIATE
+from ibcmtool.connections.codes import (
+    ALTERNATE_GID_REJECTED,
+    ALTERNATE_LID_REJECTED,
+    PORT_AND_CM_REDIRECTION,
+    PORT_REDIRECTION,
+    PRIMARY_GID_REJECTED,
+    PRIMARY_LID_REJECTED,
+    TIMEOUT,
+)
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
 from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
@@ -29,8 +38,9 @@ from ibcmtool.wire.readers import layer_size, layout
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
 
-# REJ reasons by what their additional information holds.
-_INFO_GUID, _INFO_GIDS, _INFO_LIDS = 4, frozenset({12, 18, 24, 25}), frozenset({13, 19})
+# REJ reasons by what their additional information holds, beside TIMEOUT: a GUID.
+_INFO_GIDS = frozenset({PRIMARY_GID_REJECTED, ALTERNATE_GID_REJECTED, PORT_AND_CM_REDIRECTION, PORT_REDIRECTION})
+_INFO_LIDS = frozenset({PRIMARY_LID_REJECTED, ALTERNATE_LID_REJECTED})
 
 
 class Redactor:
@@ -141,7 +151,7 @@ class Redactor:
         names = self._names
         if reason is None:
             return bytes(len(info))
-        if reason == _INFO_GUID:
+        if reason == TIMEOUT:
             return names.guid(int.from_bytes(info[:8], "big")).to_bytes(8, "big") + bytes(len(info) - 8)
         if reason in _INFO_LIDS:
             return names.lid(int.from_bytes(info[:2], "big")).to_bytes(2, "big") + bytes(len(info) - 2)

@@ -12,7 +12,7 @@ them once.
 
 from __future__ import annotations
 
-from ibcmtool.connections.connection_index import STALE_CONNECTION
+from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.timers import exponent
 from ibcmtool.model import Connection, Step
 

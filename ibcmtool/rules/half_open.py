@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.connection_index import CLOSED_STATES, STALE_CONNECTION
+from ibcmtool.connections.codes import STALE_CONNECTION
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration, end_name, guid, qpn

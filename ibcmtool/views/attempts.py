@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ibcmtool import services
-from ibcmtool.connections.connection_index import STALE_CONNECTION
+from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import Address, Conflict, Connection, Outcome
 from ibcmtool.views.refusals import Refusal, refusal_of

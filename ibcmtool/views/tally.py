@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ibcmtool.connections.connection_index import TIMEOUT
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.model import SEVERITIES, CmMessage, Connection, Outcome, Severity, Step
 from ibcmtool.views.capture_points import Arrival
 from ibcmtool.views.peak import Peak
