@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.outcomes import REJ_TIMEOUT
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Rej
 from ibcmtool.model import Event
@@ -82,7 +82,7 @@ def begins_inside(event: Event, context: Context) -> Iterator[Verdict]:
         return
     first = connection.steps[0].message
     after, fields = first.time - context.start, first.fields
-    unheard = isinstance(fields, Rej) and fields.reason == REJ_TIMEOUT and fields.remote_comm_id == 0
+    unheard = isinstance(fields, Rej) and fields.reason == TIMEOUT and fields.remote_comm_id == 0
     since = "the first CM message of the capture" if after == 0 else f"{duration(after)} after the first CM message"
     yield Verdict(
         f"No REQ of this connection was captured; its first message here: {first.type}, {since}."

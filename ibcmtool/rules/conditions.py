@@ -12,11 +12,10 @@ them once.
 
 from __future__ import annotations
 
-from ibcmtool.connections.codes import STALE_CONNECTION
+from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
 from ibcmtool.model import Connection, Step
 
-TIMEOUT = 4  # REJ reason
 ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
 
 # -- of the history ----------------------------------------------------------------------------------------------------

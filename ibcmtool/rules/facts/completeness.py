@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ibcmtool.connections.outcomes import REJ_TIMEOUT
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.messages import Rej
 from ibcmtool.model import Address, CmMessage, Connection, Step, Transport
 
@@ -165,5 +165,5 @@ def _answers(step: Step) -> bool:
     """Whether its sender got a message of the other side before."""
     fields = step.message.fields
     if isinstance(fields, Rej):
-        return fields.reason != REJ_TIMEOUT and fields.message_rejected in ABOUT_A_MESSAGE
+        return fields.reason != TIMEOUT and fields.message_rejected in ABOUT_A_MESSAGE
     return step.message.type in ANSWERS
