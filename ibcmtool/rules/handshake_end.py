@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import CATALOGUE, Verdict, rule
-from ibcmtool.rules.conditions import TIMEOUT, over, silent
+from ibcmtool.rules.conditions import over, silent
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import before, heard, of_type, one_capture, sends, unanswered
 from ibcmtool.rules.symptoms import of_silence

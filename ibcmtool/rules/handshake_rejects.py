@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.model import Confidence, Connection, Event, Role, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.conditions import TIMEOUT, first
+from ibcmtool.rules.conditions import first
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.reject_message import REQ_REJECTED
 from ibcmtool.rules.steps import DISORDER, before, of_type, one_capture

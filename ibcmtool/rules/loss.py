@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import Any, NamedTuple
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.formatting import address, count, listed
 from ibcmtool.model import Confidence, Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.conditions import TIMEOUT
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.coverage import Coverage, Ports
 from ibcmtool.rules.steps import DISORDER

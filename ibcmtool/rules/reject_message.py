@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.formatting import comm_id, duration, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.conditions import TIMEOUT, rejected
+from ibcmtool.rules.conditions import rejected
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, of_type
 

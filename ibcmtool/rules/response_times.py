@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.conditions import ANSWER_TIMES, TIMEOUT, first, late, slow
+from ibcmtool.rules.conditions import ANSWER_TIMES, first, late, slow
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, gave_up, one_capture
 
