@@ -16,6 +16,7 @@ from report_captures import CAPTURES
 
 from ibcmtool.engine.files import analyze
 from ibcmtool.model import Analysis, Finding
+from ibcmtool.values import Qpn, Time
 
 FOLDER = Path(__file__).resolve().parent.parent / "captures" / "reports"
 
@@ -76,7 +77,7 @@ def test_1_power_loss() -> None:
     )
     s02 = only(analysis, "S02", 2)
     assert frames(s02) == [36, 37]
-    assert (s02.evidence["qpn"], s02.evidence["dreq_frame"]) == ("0x000011", 38)
+    assert (s02.evidence["qpn"], s02.evidence["dreq_frame"]) == (Qpn(0x11), 38)
     assert "It goes to 10.10.0.11, where connection 1 was made from, while this REQ came from 10.10.0.12" in s02.message
     assert "at the latest 68.7 s after it" in s02.advice
     assert "status 10 (stale conn)" in s02.advice
@@ -84,7 +85,7 @@ def test_1_power_loss() -> None:
     assert "refused as stale 7 times within 64.8 s" in s09.message
     assert "sent 16 times and never answered" in s09.message
     accepted = analysis.connections[8]
-    assert analysis.connections[7].closed < s09.evidence["released_ns"] < accepted.opened
+    assert analysis.connections[7].closed < s09.evidence["released"].ns < accepted.opened
     assert "they went to 10.10.0.11" in only(analysis, "R07").advice
 
 
@@ -98,7 +99,7 @@ def test_2_retry_loop() -> None:
     assert "refused as stale 5 times within 800 ms" in s09.message
     assert "answered only 4.37 s after the first refusal" in s09.message
     drep = analysis.connections[0].steps[-1].message
-    assert (drep.type, drep.time) == ("DREP", s09.evidence["released_ns"])
+    assert (drep.type, drep.time) == ("DREP", s09.evidence["released"].ns)
 
 
 def test_3_mesh() -> None:
@@ -182,7 +183,7 @@ def test_10_reused_at_once() -> None:
     assert "60 ms after it closed connection 1 (frame 9)" in t01.message
     assert t01.evidence["same_starting_psn"] is True
     assert "cannot be told from one of this" in only(analysis, "F16").message
-    assert t01.evidence["free_from_ns"] == analysis.connections[0].active.timewait.likely  # type: ignore[union-attr]
+    assert t01.evidence["free_from"] == Time(analysis.connections[0].active.timewait.likely)  # type: ignore[union-attr]
     strict = report("10_reused_at_once.pcap", policy="strict")
     assert {("T01", "error", 2), ("S05", "error", 2)} <= set(found(strict))
 

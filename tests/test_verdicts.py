@@ -8,6 +8,7 @@ from ibcmtool import services
 from ibcmtool.engine.files import analyze, stream
 from ibcmtool.model import Connection, Finding, InputInfo
 from ibcmtool.sources.files import SourceError
+from ibcmtool.values import Duration, Qpn
 
 CLEAN = ("closed", "QpUDe")
 CLOSED_BY_PASSIVE = ("closed", "QpUdE")
@@ -116,14 +117,14 @@ def test_reuse_in_timewait_depends_on_the_policy(captures):
     ]
     (t01,) = [f for f in relaxed.findings if f.code == "T01"]
     assert t01.confidence == "certain"
-    assert t01.evidence["timewait_minimum_ns"] == 128_000_000
-    assert round(t01.evidence["reused_after_ns"], -6) == 117_000_000
+    assert t01.evidence["timewait_minimum"] == Duration(128_000_000)
+    assert round(t01.evidence["reused_after"].ns, -6) == 117_000_000
 
 
 def test_the_crashed_host_is_told_with_its_numbers(captures):
     analysis = analyze([str(captures / "nvme_host_crash_stale.pcap")])
     first, second = [f for f in analysis.findings if f.code == "S02"]
-    assert (first.evidence["qpn"], second.evidence["qpn"]) == ("0x000011", "0x000012")
+    assert (first.evidence["qpn"], second.evidence["qpn"]) == (Qpn(0x11), Qpn(0x12))
     assert (first.evidence["dreq_frame"], second.evidence["dreq_frame"]) == (9, 13)
     assert "reboot" in first.advice
     assert analysis.connections[0].stale_by is analysis.connections[2]

@@ -6,80 +6,14 @@ several rules ask in the same way; facts/ is what is known of hosts, ports and c
 
 from __future__ import annotations
 
-# Importing a family enters its rules into the catalogue.
-from ibcmtool.rules import (
-    alternate,
-    budgets,
-    capture,
-    comm_ids,
-    drep,
-    dreq_qpns,
-    envelope_fields,
-    half_open,
-    handshake,
-    handshake_end,
-    handshake_fields,
-    handshake_late,
-    handshake_rejects,
-    handshake_repeats,
-    implementations,
-    integrity,
-    loss,
-    mra,
-    neighbours,
-    path_fields,
-    peer_to_peer,
-    qp_fields,
-    reject_message,
-    response_times,
-    retries,
-    service_fields,
-    sidr,
-    slow_answers,
-    stale,
-    stale_refusals,
-    starting_psns,
-    timewait,
-)
+from importlib import import_module
+from pkgutil import walk_packages
+
 from ibcmtool.rules.api import CATALOGUE, Rule
-from ibcmtool.rules.cross import captures, connections
 from ibcmtool.rules.judge import Judge
 
 __all__ = ["CATALOGUE", "Judge", "Rule"]
 
-FAMILIES = (
-    alternate,
-    budgets,
-    capture,
-    captures,
-    comm_ids,
-    connections,
-    drep,
-    dreq_qpns,
-    envelope_fields,
-    half_open,
-    handshake,
-    handshake_end,
-    handshake_fields,
-    handshake_late,
-    handshake_rejects,
-    handshake_repeats,
-    implementations,
-    integrity,
-    loss,
-    mra,
-    neighbours,
-    path_fields,
-    peer_to_peer,
-    qp_fields,
-    reject_message,
-    response_times,
-    retries,
-    service_fields,
-    sidr,
-    slow_answers,
-    stale,
-    stale_refusals,
-    starting_psns,
-    timewait,
-)
+# Importing a module enters its rules into the catalogue.
+for _module in walk_packages(__path__, f"{__name__}."):
+    import_module(_module.name)

@@ -139,6 +139,7 @@ class Rule:
         return judge
 
 
+FAMILIES = "STHRFLIXC"  # findings of one event come in this order, and in that of their codes
 CATALOGUE: dict[str, Rule] = {}
 
 

@@ -14,6 +14,7 @@ from ibcmtool.evidence import confidence
 from ibcmtool.model import EVENT_KINDS, CmMessage, Connection, Event, Finding, InputInfo, Neighbour, Policy, Step
 from ibcmtool.rules.api import (
     CATALOGUE,
+    FAMILIES,
     CaptureEnd,
     EndJudge,
     EventHandler,
@@ -51,7 +52,7 @@ class Judge:
         self._steps: defaultdict[str, list[tuple[Rule, StepHandler]]] = defaultdict(list)  # by message type
         self._events: defaultdict[str, list[tuple[Rule, EventHandler]]] = defaultdict(list)  # by kind
         self._ends: list[tuple[Rule, EndJudge]] = []
-        for rule in sorted(CATALOGUE.values() if rules is None else rules, key=lambda rule: rule.code):
+        for rule in sorted(CATALOGUE.values() if rules is None else rules, key=_place):
             for kind, step_handler in rule.steps:
                 self._steps[kind].append((rule, step_handler))
             for kind, event_handler in rule.events:
@@ -69,7 +70,7 @@ class Judge:
         self.context.neighbour(neighbour)
 
     def judge(self, event: Event) -> Sequence[Finding]:
-        """The findings that this event brings to light, in the order of their codes."""
+        """The findings that this event brings to light, in the order of families and codes."""
         kind, connection, step = event.kind, event.connection, event.step
         if kind in _NO_MESSAGE or step is None:
             if kind == "ENDED":
@@ -144,6 +145,10 @@ class Judge:
         if len(known) > MOST_SUBJECTS:
             del known[next(iter(known))]
         return True
+
+
+def _place(rule: Rule) -> tuple[int, str]:
+    return FAMILIES.index(rule.code[0]), rule.code
 
 
 def _met(needs: Sequence[Need], connection: Connection, step: Step | None) -> bool:

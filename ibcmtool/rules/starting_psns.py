@@ -16,7 +16,7 @@ from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step, Timewa
 from ibcmtool.rules.catalogue import Verdict, rule
 from ibcmtool.rules.conditions import first
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.timewait import ended_in_sight
+from ibcmtool.rules.steps import ended_in_sight
 
 ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
 MOST_QPNS = 256  # remembered of such a CA

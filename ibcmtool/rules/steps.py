@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import Connection, Event, Role, Step
+from ibcmtool.model import Connection, End, Event, Role, Step, Timewait
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
 
@@ -15,6 +15,22 @@ from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
 def role_of(step: Step) -> Role | None:
     """The role of a step's sender; None where the capture does not tell."""
     return None if step.sender == "unknown" else step.sender
+
+
+def sender_end(connection: Connection, step: Step) -> End:
+    """The end that sent a step whose sender is known."""
+    return connection.active if step.sender == "active" else connection.passive
+
+
+def receiver_end(connection: Connection, step: Step) -> End:
+    """The end that a step, whose sender is known, was sent to."""
+    return connection.passive if step.sender == "active" else connection.active
+
+
+def ended_in_sight(connection: Connection, timewait: Timewait, context: Context) -> bool:
+    """Whether nothing could end the connection unseen before this timewait is said to begin."""
+    last = max((step.message.time for step in connection.steps if step.message.time <= timewait.start), default=0)
+    return context.covered(connection, last, timewait.start)
 
 
 def of_type(connection: Connection, *types: str, sender: Role | None = None) -> list[Step]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, Host, run
 
+from ibcmtool.values import Duration, Qpn
+
 QPN = 0x11
 # LAT 19, TAD 15: passive timewait 2.048 s; active at least 128 ms, 1.024 s in Linux.
 TIMES = {"primary_local_ack_timeout": 19}
@@ -42,8 +44,8 @@ def test_s01_a_connected_qpn_accepted():
     assert (finding.severity, finding.confidence) == ("error", "certain")
     assert (finding.connection, finding.related) == (2, (1,))
     assert [frame for _, frame in finding.frames] == [4, 5]
-    assert finding.evidence["age_ns"] == 60_000_000_000
-    assert finding.evidence["qpn"] == "0x000011"
+    assert finding.evidence["age"] == Duration(60_000_000_000)
+    assert finding.evidence["qpn"] == Qpn(0x11)
 
 
 def test_s01_is_only_probable_without_proof_that_the_old_one_lived():
@@ -125,7 +127,11 @@ def test_s05_accepted_in_the_receivers_timewait(policy, severity):
     new.passive(1.32, "REP")
     finding = run(old, policy).only("S05")
     assert (finding.severity, finding.policy, finding.confidence) == (severity, policy, "certain")
-    assert finding.evidence == {"qpn": "0x000011", "after_close_ns": 300_000_000, "timewait_ns": 2_048_000_000}
+    assert finding.evidence == {
+        "qpn": Qpn(0x11),
+        "after_close": Duration(300_000_000),
+        "timewait": Duration(2_048_000_000),
+    }
     assert [frame for _, frame in finding.frames] == [6, 7]
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibcmtool.connections.codes import DUPLICATE_COMM_ID
 from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import comm_id, duration, end_name
-from ibcmtool.model import Event
-from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.messages import Rej
+from ibcmtool.model import Connection, Step
+from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import entangled, first
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import of_type
-
-DUPLICATE_COMM_ID = 30  # REJ reason
+from ibcmtool.values import CommId, Duration
 
 
 def _one_req(history: str) -> bool:
@@ -20,14 +22,11 @@ def _one_req(history: str) -> bool:
     return history == "Q"
 
 
-@rule(
+T03 = rule(
     "T03",
     "comm-id-reused",
     "A Communication ID is used for a new connection while the old one lives",
     severity="error",
-    on=("REQ",),
-    history=_one_req,
-    when=entangled,
     clause="IBA 12.7.1; REJ reason 30 exists for it",
     explanation="The REQ carries a Local Communication ID that the same CA uses in another connection which is open "
     "or in its timewait, with other content. All later messages are found by these ids, so they can go to the wrong "
@@ -37,72 +36,75 @@ def _one_req(history: str) -> bool:
     advice="Look at the CM of the side that sent the REQ: it gave an id away twice, or forgot the old connection "
     "(reboot).",
 )
-def comm_id_reused(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step, conflict = event.connection, event.step, event.connection.comm_id_conflict
-    if conflict is None or step is None:
+
+
+@T03.on_step("REQ", history=_one_req, when=entangled)
+def comm_id_reused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    conflict, time = connection.comm_id_conflict, step.message.time
+    if conflict is None:
         return
-    old = conflict.other
+    old, closed = conflict.other, conflict.owner_state in CLOSED_STATES
     timewait = old.end(conflict.owner).timewait
-    if conflict.owner_state in CLOSED_STATES and not (timewait and step.message.time < timewait.minimum):
+    if closed and not (timewait and time < timewait.minimum):
         return
-    if not view.covered(old, old.steps[-1].message.time, step.message.time):
+    if not context.covered(old, old.steps[-1].message.time, time):
         return  # its end may not have been captured
-    identifier = comm_id(connection.active.comm_id or 0)
+    identifier = connection.active.comm_id or 0
     yield Verdict(
-        f"{end_name(connection.active)} uses Local Communication ID {identifier} for a new connection while "
-        f"connection {old.id} with the same id is "
-        f"{'in timewait' if conflict.owner_state in CLOSED_STATES else 'open'} (opened "
-        f"{duration(step.message.time - old.opened)} before).",
+        f"{end_name(connection.active)} uses Local Communication ID {comm_id(identifier)} for a new connection while "
+        f"connection {old.id} with the same id is {'in timewait' if closed else 'open'} (opened "
+        f"{duration(time - old.opened)} before).",
         (step,),
-        {"comm_id": identifier, "age_ns": step.message.time - old.opened},
-        "probable",
+        {"comm_id": CommId(identifier), "age": Duration(time - old.opened)},
+        (unopposed("same machine"),),
         related=(old,),
     )
 
 
-@rule(
+T04 = rule(
     "T04",
     "comm-id-refused",
     "REJ 30: the receiver knows this Local Communication ID already",
     severity="info",
-    on=("REJ",),
-    history=first,
     clause="IBA 12.6.7.2, reason 30",
     explanation="The receiver refused the REQ because the same CA uses the same Communication ID in a connection "
     "that it still has. Typical after the sender rebooted.",
     false_positives="None known.",
     advice="Look on the receiver for a connection of this peer that should be gone.",
 )
-def comm_id_refused(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is not None and step.message.fields.reason == DUPLICATE_COMM_ID:
-        identifier = comm_id(connection.active.comm_id or 0)
+
+
+@T04.on_step("REJ", history=first)
+def comm_id_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    fields = step.message.fields
+    if isinstance(fields, Rej) and fields.reason == DUPLICATE_COMM_ID:
+        identifier = connection.active.comm_id or 0
         yield Verdict(
-            f"{end_name(connection.passive)} refused Local Communication ID {identifier} of "
+            f"{end_name(connection.passive)} refused Local Communication ID {comm_id(identifier)} of "
             f"{end_name(connection.active)} as a duplicate.",
             (step,),
-            {"comm_id": identifier},
+            {"comm_id": CommId(identifier)},
         )
 
 
-@rule(
+T07 = rule(
     "T07",
     "ghost-req",
     "A REQ of a connection that is over came again and was accepted",
     severity="warning",
-    on=("REP",),
-    history=first,
-    when=entangled,
     clause="Linux: ids are forgotten on entering timewait",
-    explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when timewait "
-    "begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated without "
-    "an answer.",
+    explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when "
+    "timewait begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated "
+    "without an answer.",
     false_positives="A second sighting of the old packet: excluded by its PSN.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
 )
-def ghost_req(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step, old = event.connection, event.step, event.connection.late_duplicate_of
-    if old is None or step is None:
+
+
+@T07.on_step("REP", history=first, when=entangled)
+def ghost_req(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    old = connection.late_duplicate_of
+    if old is None:
         return
     request = of_type(connection, "REQ")[0]
     late = request.message.time - (old.closed or old.opened)
@@ -110,6 +112,6 @@ def ghost_req(event: Event, view: Context) -> Iterator[Verdict]:
         f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
         f"{end_name(connection.passive)} accepted it.",
         (request, step),
-        {"after_close_ns": late},
+        {"after_close": Duration(late)},
         related=(old,),
     )

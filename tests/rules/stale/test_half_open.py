@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.values import Duration
+
 QPN = 0x11
 
 
@@ -61,7 +63,7 @@ def test_s11_data_long_after_the_other_side_rejected():
     talk.again(8.6, talk.capture[1])
     finding = run(talk, until=100).only("S11")
     assert finding.severity == "warning"
-    assert finding.evidence["still_sending_after_ns"] == 8_580_000_000
+    assert finding.evidence["still_sending_after"] == Duration(8_580_000_000)
 
 
 def test_s11_silent_when_the_last_message_was_only_under_way():
@@ -133,7 +135,7 @@ def unanswered_dreqs(data_at):
 def test_t09_the_other_side_is_still_at_work():
     finding = run(unanswered_dreqs(15), until=200).only("T09")
     assert finding.evidence["dreqs"] == 4
-    assert finding.evidence["peer_alive_after_ns"] == 14_000_000_000
+    assert finding.evidence["peer_alive_after"] == Duration(14_000_000_000)
 
 
 def test_t09_silent_when_the_last_data_came_before_the_dreqs():

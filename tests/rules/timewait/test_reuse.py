@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, run
 
+from ibcmtool.values import Duration
+
 QPN = 0x11
 TIMES = {"primary_local_ack_timeout": 19}  # with TAD 15: active at least 128 ms, 1.024 s in Linux, at most 4.29 s
 
@@ -32,8 +34,8 @@ def test_t01_before_the_shortest_timewait_under_both_policies(policy):
     assert (finding.severity, finding.confidence, finding.policy) == ("error", "certain", "both")
     assert (finding.connection, finding.related) == (2, (1,))
     assert [frame for _, frame in finding.frames] == [6]
-    assert finding.evidence["reused_after_ns"] == 117_000_000
-    assert finding.evidence["timewait_minimum_ns"] == 128_000_000
+    assert finding.evidence["reused_after"] == Duration(117_000_000)
+    assert finding.evidence["timewait_minimum"] == Duration(128_000_000)
     assert finding.evidence["same_starting_psn"] is True
 
 
@@ -62,7 +64,7 @@ def test_t01_of_the_passive_side():
     new.passive(1.51, "REP")
     finding = run(old).only("T01")
     assert [frame for _, frame in finding.frames] == [7]
-    assert finding.evidence["timewait_minimum_ns"] == 2_048_000_000
+    assert finding.evidence["timewait_minimum"] == Duration(2_048_000_000)
 
 
 def test_t01_not_certain_without_the_local_ack_timeout():
@@ -91,7 +93,7 @@ def reuses(count):
 
 def test_t08_a_ca_that_keeps_no_timewait():
     finding = run(reuses(4)).only("T08")
-    assert finding.evidence == {"reuses": 3, "shortest_ns": 90_000_000}
+    assert finding.evidence == {"reuses": 3, "shortest": Duration(90_000_000)}
 
 
 def test_t08_silent_for_single_cases():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from conversation import Conversation, run
 
+from ibcmtool.values import Qpn
+
 
 def test_t05_a_dreq_with_a_wrong_qpn():
     talk = Conversation(passive_qpn=0x30)
@@ -12,7 +14,7 @@ def test_t05_a_dreq_with_a_wrong_qpn():
     talk.close(2)
     finding = run(talk, until=2.5).only("T05")
     assert [frame for _, frame in finding.frames] == [4]
-    assert finding.evidence == {"named_qpn": "0x000035", "qpn": "0x000030"}
+    assert finding.evidence == {"named_qpn": Qpn(0x35), "qpn": Qpn(0x30)}
 
 
 def test_t05_silent_for_the_right_qpn_and_when_it_is_unknown():

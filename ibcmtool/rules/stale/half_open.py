@@ -1,32 +1,29 @@
-"""S08, S10-S12, T09: one side is gone, or keeps what the other has given up."""
+"""S08, S10-S12: one side is gone, or keeps what the other has given up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ibcmtool.connections.codes import STALE_CONNECTION
-from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, guid, qpn
-from ibcmtool.model import PEER, Confidence, Connection, Event, Role, Step
-from ibcmtool.rules.catalogue import Verdict, rule
+from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import first, refused_as_stale, rejected
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import of_type, role_of
+from ibcmtool.values import Duration, Guid, Qpn
 
 OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
 CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
 
-
-@rule(
+S08 = rule(
     "S08",
     "stale-without-cause",
     "REJ 10 (stale connection) for a QPN that this capture knows no connection of",
     severity="warning",
-    on=("REJ",),
-    history=first,
-    when=refused_as_stale,
     clause="IBA 12.9.8.3.1",
     explanation="The receiver says that it holds a connection to the QPN of this REQ (or REP), but none that it "
     "could mean was seen, open or in timewait. Most often the capture began after that connection was opened. Info "
@@ -35,38 +32,36 @@ CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
     advice="Look on the side that sent the REJ for a connection to this QPN (rdma resource show qp; the consumer's "
     "own list) and for the DREQ that must follow the REJ.",
 )
-def stale_without_cause(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is None:
-        return
+
+
+@S08.on_step("REJ", history=first, when=refused_as_stale)
+def stale_without_cause(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     refused, end = (
         (connection.request, connection.active) if step.sender == "passive" else (connection.reply, connection.passive)
     )
     conflicts = connection.request_conflicts if step.sender == "passive" else connection.reply_conflicts
     if refused is None or any(conflict.same_peer for conflict in conflicts):
         return
-    age = event.time - view.start
-    young = age <= view.longest or age < response_wait(connection.request, "active").nominal
-    young = young or not view.covered(connection, view.start, event.time)
+    age = step.message.time - context.start
+    young = age <= context.longest or age < response_wait(connection.request, "active").nominal
+    young = young or not context.covered(connection, context.start, step.message.time)
     refused_steps = of_type(connection, "REQ" if step.sender == "passive" else "REP")
     yield Verdict(
         f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
         f"capture shows no connection of that QPN (CA {guid(end.ca_guid or 0)}) in the {duration(age)} that it "
         "covers so far.",
         (refused_steps[-1], step),
-        {"qpn": qpn(end.qpn or 0), "ca_guid": guid(end.ca_guid or 0), "capture_age_ns": age},
-        "possible",
+        {"qpn": Qpn(end.qpn or 0), "ca_guid": Guid(end.ca_guid or 0), "capture_age": Duration(age)},
+        (weakened("complete"),),
         "info" if young else "warning",
     )
 
 
-@rule(
+S10 = rule(
     "S10",
     "stale-refusal-ignored",
     "The receiver of a REJ 10 went on with the refused connection",
     severity="error",
-    on=("RTU",),
-    history=rejected,
     clause="IBA 12.9.7.1; Linux cm_rej_handler (REJ 10: to TIMEWAIT)",
     explanation="A REJ 10 ends the attempt; its receiver puts the QP into timewait. An RTU for the same exchange "
     "after it means that the REJ was disregarded. A Linux active side that itself refused a REP with REJ 10 repeats "
@@ -75,36 +70,31 @@ def stale_without_cause(event: Event, view: Context) -> Iterator[Verdict]:
     "capture.",
     advice="Look at the CM of the side that sent the RTU.",
 )
-def stale_refusal_ignored(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step, reject = event.connection, event.step, event.connection.reject
-    if reject is None or step is None or step.disposition != "unexpected" or step.sender == reject.sender:
+
+
+@S10.on_step("RTU", history=rejected)
+def stale_refusal_ignored(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    reject = connection.reject
+    if reject is None or step.disposition != "unexpected" or step.sender == reject.sender:
         return
     later = [s for s in of_type(connection, "REQ", "REP") if s.message.time > reject.message.time]
     gap = step.message.time - reject.message.time
-    if not view.covered(connection, reject.message.time, step.message.time):
+    if not context.covered(connection, reject.message.time, step.message.time):
         return
     if reject.message.fields.reason == STALE_CONNECTION and not later and gap > CROSSING:
         yield Verdict(
             f"{end_name(connection.active)} sent an RTU {duration(gap)} after the REJ 10 that ended this attempt.",
             (reject, step),
-            {"after_reject_ns": gap},
-            "probable",
+            {"after_reject": Duration(gap)},
+            (unopposed("order"),),
         )
 
 
-def _one_let_go(history: str) -> bool:
-    """There was a REJ, or a DREQ without any DREP."""
-    dreq, drep = "D" in history or "d" in history, "E" in history or "e" in history
-    return rejected(history) or (dreq and not drep)
-
-
-@rule(
+S11 = rule(
     "S11",
     "half-open",
     "One side has let go, the other still sends on the connection",
     severity="warning",
-    on=("ENDED",),
-    history=_one_let_go,
     clause="IBA 12.4.1",
     explanation="One end gave the connection up (a REJ after the REP, or a DREQ retried to the end), yet later than "
     "one timeout after that the other end still sends on it: it does not know. Its next attempt with the same QPN "
@@ -113,7 +103,16 @@ def _one_let_go(history: str) -> bool:
     advice="Close the connection on the side that still sends, or wait until its transport retries put the QP into "
     "error.",
 )
-def half_open(event: Event, view: Context) -> Iterator[Verdict]:
+
+
+def _one_let_go(history: str) -> bool:
+    """There was a REJ, or a DREQ without any DREP."""
+    dreq, drep = "D" in history or "d" in history, "E" in history or "e" in history
+    return rejected(history) or (dreq and not drep)
+
+
+@S11.on_event("ENDED", history=_one_let_go)
+def half_open(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     if connection.outcome not in ("rejected", "timed_out", "half_open") or connection.reply is None:
         return
@@ -126,18 +125,18 @@ def half_open(event: Event, view: Context) -> Iterator[Verdict]:
         data = connection.last_data.get(role)
         last = [s for s in connection.steps if s.sender == role and s.message.type in ("REP", "RTU", "LAP", "APR")]
         sent = max([s.message.time for s in last] + ([data.time] if data else []), default=0)
-        if sent > left + wait and view.covered(connection, left, sent):
+        if sent > left + wait and context.covered(connection, left, sent):
             steps = tuple(last[-1:]) or tuple(connection.steps[-1:])
             yield Verdict(
                 f"{end_name(connection.end(gone))} let go of the connection, but {end_name(connection.end(role))} "
                 f"still sent on it {duration(sent - left)} later.",
                 steps,
                 {
-                    "still_sending_after_ns": sent - left,
-                    "timeout_ns": wait,
+                    "still_sending_after": Duration(sent - left),
+                    "timeout": Duration(wait),
                     "by_data": bool(data and data.time == sent),
                 },
-                "probable",
+                (unopposed("received"),),
                 advice=f"Close the connection on {end_name(connection.end(role))}, or wait until its transport "
                 "retries put the QP into error.",
             )
@@ -151,29 +150,30 @@ def _left(connection: Connection, role: Role) -> int | None:
     return dreqs[-1].message.time if dreqs and not of_type(connection, "DREP") else None
 
 
+S12 = rule(
+    "S12",
+    "dreq-not-repeated",
+    "A DREQ was sent once, not answered and not repeated",
+    severity="warning",
+    clause="Linux ib_destroy_cm_id: one DREQ, no wait for the DREP; IBA 12.10.8",
+    explanation="A CM that is alive repeats its DREQ until the DREP comes. One that sends it just once is "
+    "destroying the connection with its owner: the process ended or crashed, or the module was unloaded. If that "
+    "DREQ was lost, the peer still believes in the connection and will call the next one with this QPN stale.",
+    false_positives="The DREP or the repetitions are missing from the capture: a warning only when several of them "
+    "are overdue, information if the capture ends before. Max CM Retries 0 (not raised).",
+    advice="Check whether the process ended on purpose, and whether the peer noticed: its QP goes to error at the "
+    "latest when its transport retries are exhausted.",
+)
+
+
 def _one_dreq(history: str) -> bool:
     """One DREQ from one side, and no DREP. When two cross, each side learns of the end by the other's."""
     lower = history.lower()
     return lower.count("d") == 1 and "e" not in lower
 
 
-@rule(
-    "S12",
-    "dreq-not-repeated",
-    "A DREQ was sent once, not answered and not repeated",
-    severity="warning",
-    on=("DREQ_EXHAUSTED", "ENDED"),
-    history=_one_dreq,
-    clause="Linux ib_destroy_cm_id: one DREQ, no wait for the DREP; IBA 12.10.8",
-    explanation="A CM that is alive repeats its DREQ until the DREP comes. One that sends it just once is destroying "
-    "the connection with its owner: the process ended or crashed, or the module was unloaded. If that DREQ was lost, "
-    "the peer still believes in the connection and will call the next one with this QPN stale.",
-    false_positives="The DREP or the repetitions are missing from the capture: a warning only when several of them are "
-    "overdue, information if the capture ends before. Max CM Retries 0 (not raised).",
-    advice="Check whether the process ended on purpose, and whether the peer noticed: its QP goes to error at the "
-    "latest when its transport retries are exhausted.",
-)
-def dreq_not_repeated(event: Event, view: Context) -> Iterator[Verdict]:
+@S12.on_event("DREQ_EXHAUSTED", "ENDED", history=_one_dreq)
+def dreq_not_repeated(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     (dreq,) = of_type(connection, "DREQ")
     role = role_of(dreq)
@@ -182,14 +182,13 @@ def dreq_not_repeated(event: Event, view: Context) -> Iterator[Verdict]:
     end, peer = connection.end(role), connection.peer(role)
     if event.kind == "ENDED" and end.state != "DREQ_SENT":
         return  # told when it gave up
-    waited = view.watched(connection, dreq.message.time, event.time)
+    waited = context.watched(connection, dreq.message.time, event.time)
     wait = response_wait(connection.request, role).nominal
     wait += wait // SLACK
     if waited < wait:
         return
     overdue = waited > OVERDUE_REPEATS * wait
-    unheard = peer.address not in view.ports.heard
-    confidence: Confidence = "probable" if overdue and not unheard else "possible"
+    unheard = peer.address not in context.ports.heard
     yield Verdict(
         f"{end_name(end)} sent one DREQ, saw no DREP in the {duration(waited)} that followed and did not repeat it."
         + (
@@ -197,10 +196,10 @@ def dreq_not_repeated(event: Event, view: Context) -> Iterator[Verdict]:
             if unheard
             else ""
         )
-        + _came_back(view, connection, dreq),
+        + _came_back(context, connection, dreq),
         (dreq,),
-        {"dreqs": 1, "waited_ns": waited, "max_cm_retries": max_cm_retries(connection.request)},
-        confidence,
+        {"dreqs": 1, "waited": Duration(waited), "max_cm_retries": max_cm_retries(connection.request)},
+        (unopposed("complete") if overdue and not unheard else weakened("complete"),),
         None if overdue else "info",
         advice=f"{end_name(end)}: see whether its process ended on purpose; Linux sends one DREQ for a process that "
         f"dies. {end_name(peer)}: unless it got the DREQ, it holds this connection, and calls QPN {qpn(end.qpn or 0)} "
@@ -208,10 +207,10 @@ def dreq_not_repeated(event: Event, view: Context) -> Iterator[Verdict]:
     )
 
 
-def _came_back(view: Context, connection: Connection, dreq: Step) -> str:
+def _came_back(context: Context, connection: Connection, dreq: Step) -> str:
     """What is known of a new attempt since the unanswered DREQ of `dreq`'s sender; empty if there was none."""
     role = role_of(dreq)
-    request = None if role is None else view.restarts.newest_request(connection.end(role))
+    request = None if role is None else context.restarts.newest_request(connection.end(role))
     if role is None or request is None or request.message.destination != connection.peer(role).address:
         return ""
     after = request.message.time - dreq.message.time
@@ -222,43 +221,3 @@ def _came_back(view: Context, connection: Connection, dreq: Step) -> str:
         f" It is back since (REQ after {duration(after)}, frame {request.message.frame}) with QPN {qpn(number)} "
         f"instead of {qpn(before or 0)}, so that its peer has no reason to call it stale."
     )
-
-
-@rule(
-    "T09",
-    "one-sided-timewait",
-    "One side went to timewait after unanswered DREQs, the other is still at work",
-    severity="warning",
-    on=("DREQ_EXHAUSTED",),
-    clause="IBA 12.9.7 (DREP timeout: to TimeWait)",
-    explanation="All DREQs went unanswered, so their sender put its QP into timewait and will forget the connection. "
-    "The other side has sent data or CM messages on it since the first DREQ: it is alive and never heard of the end. "
-    "Later connections with these QPNs will be refused as stale.",
-    false_positives="DREQ or DREP missing from the capture; data that was under way.",
-    advice="Close the connection on the side that still sends; find out why DREQs do not reach it (port, partition, "
-    "filter).",
-)
-def one_sided_timewait(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, role = event.connection, event.role
-    if role is None:
-        return
-    dreqs = of_type(connection, "DREQ", sender=role)
-    peer = connection.peer(role)
-    if not dreqs or (peer.state in CLOSED_STATES and peer.state != "UNKNOWN"):
-        return
-    if of_type(connection, "DREP", sender=PEER[role]):
-        return  # it had heard of the end
-    said = [s.message.time for s in connection.steps if s.sender == PEER[role]]
-    data = connection.last_data.get(PEER[role])
-    alive = max(said + ([data.time] if data else []), default=0)
-    since = alive - dreqs[0].message.time
-    if not view.covered(connection, dreqs[0].message.time, event.time):
-        return
-    if since > response_wait(connection.request, role).nominal:
-        yield Verdict(
-            f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "
-            f"was still at work {duration(since)} after the first of them.",
-            (dreqs[0], dreqs[-1]),
-            {"dreqs": len(dreqs), "peer_alive_after_ns": since},
-            "probable",
-        )

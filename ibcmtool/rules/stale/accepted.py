@@ -1,0 +1,186 @@
+"""S01, S04-S07: how a REQ or REP was answered that names a QPN which its receiver has not let go of.
+
+S01 and S04 are about a QPN that is connected (IBA 12.9.8.3.1; what follows a refusal is in refused.py), S05-S07 about
+one in the receiver's timewait, on which the two readings of the specification part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.timers import response_wait
+from ibcmtool.evidence import established, timer, weakened
+from ibcmtool.formatting import duration, end_name, qpn
+from ibcmtool.model import Conflict, Connection, Event, Severity, Step
+from ibcmtool.rules.api import Verdict, rule, severity_under
+from ibcmtool.rules.conditions import entangled, first, refused_as_stale
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.stale.holders import held, in_peer_timewait, numbers
+from ibcmtool.rules.steps import of_type
+from ibcmtool.values import Duration, Qpn
+
+S01 = rule(
+    "S01",
+    "stale-req-accepted",
+    "A REQ with the QPN of a connected QP was accepted",
+    severity="error",
+    clause="IBA 12.9.8.3.1 (REQ received); Linux cm_match_req",
+    explanation="The receiver of this REQ has a connection, still open, to the very QPN that the REQ names (same CA "
+    "GUID). It had to refuse with REJ 10 (stale connection) and to release the old connection with a DREQ, because "
+    "packets of the old sender may still be on their way to a QP that cannot tell senders apart. It answered REP "
+    "instead.",
+    false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared "
+    "by cloned machines. Not raised when the old connection had begun to close, and only probable while it had no "
+    "RTU or data.",
+    advice="Look at the CM of the side that answered REP: it lost its table of connected QPNs, or does not check "
+    "it. The old connection's QP there must be moved to error; restart its consumer if it does not notice by itself.",
+)
+
+
+@S01.on_step("REP", history=first, when=entangled)
+def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    if not connection.request_conflicts or connection.late_duplicate_of:
+        return
+    request = of_type(connection, "REQ")[0]
+    for conflict in held(connection.request_conflicts, request.message.time, context):
+        yield _accepted(connection, conflict, request, step)
+
+
+S04 = rule(
+    "S04",
+    "stale-rep-accepted",
+    "A REP with the QPN of a connected QP was accepted",
+    severity="error",
+    clause="IBA 12.9.8.3.1 (REP received); Linux cm_rep_handler",
+    explanation="The REP names a QPN of the passive CA to which the active side has a connection already. It had to "
+    "be refused with REJ 10 (message REP), followed by a DREQ on the old connection; it was answered with RTU.",
+    false_positives="As S01. A REP that was refused first and then offered anew for the repeated REQ is judged by "
+    "the state at its second coming.",
+    advice="Look at the CM of the side that sent the RTU; the passive side lost the old connection (reboot, crash).",
+)
+
+
+def _reply_contested(connection: Connection, step: Step) -> bool:
+    return connection.reply_conflicts != ()
+
+
+@S04.on_step("RTU", history=first, when=_reply_contested)
+def stale_rep_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    reply = of_type(connection, "REP")[-1]
+    for conflict in held(connection.reply_conflicts, reply.message.time, context):
+        if conflict.other.peer(conflict.owner).state not in CLOSED_STATES:  # closed between the REP and the RTU
+            yield _accepted(connection, conflict, reply, step)
+
+
+def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: Step) -> Verdict:
+    """The verdict on the answer to a REQ or REP whose QPN the answering side holds in another connection."""
+    old, kind, time = conflict.other, offer.message.type, offer.message.time
+    active, passive = connection.active, connection.passive
+    owner, holder = (active, passive) if kind == "REQ" else (passive, active)
+    return Verdict(
+        f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
+        f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
+        (offer, answer),
+        numbers(conflict, time),
+        (established(old),),
+        related=(old,),
+    )
+
+
+S05 = rule(
+    "S05",
+    "timewait-req-accepted",
+    "A REQ whose QPN is in the receiver's timewait was accepted",
+    severity="info",
+    clause="IBA 12.4 against 12.9.7.2; Linux since 2.6.19 accepts",
+    explanation="The connection that used this QPN was closed by both sides, but the receiver's timewait for it is "
+    "not over. The strict reading (12.4: the CM puts local and remote QPN into timewait) wants such a REQ refused "
+    "as stale: error under --policy strict. The relaxed reading (12.9.7: no action is listed for a REQ in timewait, "
+    "stale means connected) lets it be accepted: info under --policy relaxed. That the owner may not reuse its QPN "
+    "so early is T01, under both.",
+    false_positives="Clock errors in merged captures. Only raised inside the shortest timewait that the receiver "
+    "can have.",
+    advice="Nothing to do on the receiver if it is Linux. Look at the sender, which reuses its QPN early (T01).",
+)
+
+
+@S05.on_step("REP", history=first, when=entangled)
+def timewait_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    if not connection.late_duplicate_of:
+        severity = severity_under(context.policy, "error", "info")
+        yield from _in_timewait(connection, step, context, "accepted it (REP)", severity)
+
+
+S06 = rule(
+    "S06",
+    "timewait-req-refused",
+    "A REQ was refused as stale although its QPN was only in timewait",
+    severity="warning",
+    clause="IBA 12.9.7.2 against 12.4; Linux up to 2.6.18 and illumos refuse",
+    explanation="The old connection was closed by both sides; no open one with this QPN is known. The receiver "
+    "refused all the same because its timewait was not over. Right under the strict reading (no finding there), "
+    "needless under the relaxed one.",
+    false_positives="An open connection with the same QPN that the capture does not show.",
+    advice="Connect again after the receiver's timewait, or with another QPN.",
+)
+
+
+@S06.on_step("REJ", when=refused_as_stale)
+def timewait_req_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    if step.sender != "passive" or context.policy == "strict":
+        return
+    if not any(c.same_peer and c.peer_state not in CLOSED_STATES for c in connection.request_conflicts):
+        yield from _in_timewait(connection, step, context, "refused it with REJ 10", "warning")
+
+
+S07 = rule(
+    "S07",
+    "timewait-req-ignored",
+    "A REQ whose QPN is in the receiver's timewait got no answer",
+    severity="info",
+    clause="IBA 12.9.7.2; Topspin's CM drops such a REQ",
+    explanation="The QPN of this REQ belongs to a connection that was closed but is still in the receiver's "
+    "timewait, and the REQ stayed unanswered until its last retry. Some CMs drop such a REQ without a word.",
+    false_positives="The answer is missing from the capture, or the receiver died.",
+    advice="Connect again after the receiver's timewait, or with another QPN.",
+)
+
+
+@S07.on_event("REQ_EXHAUSTED")
+def timewait_req_ignored(event: Event, context: Context) -> Iterator[Verdict]:
+    connection = event.connection
+    if not connection.request_conflicts or connection.passive.address not in context.ports.heard:
+        return
+    steps = of_type(connection, "REQ")
+    last = steps[-1].message.time
+    due = min(event.time, last + response_wait(connection.request, "active").nominal)
+    if len(steps) == len(connection.steps) and context.covered(connection, last, due):  # only the REQ, repeated
+        for verdict in _in_timewait(connection, steps[-1], context, "left it unanswered", "info"):
+            yield verdict._replace(rests_on=(weakened("complete"),))
+
+
+def _in_timewait(
+    connection: Connection, answer: Step, context: Context, what: str, severity: Severity
+) -> Iterator[Verdict]:
+    """The verdict on a REQ whose QPN is in the receiver's timewait, and which was answered like that."""
+    if not connection.request_conflicts:
+        return
+    request = of_type(connection, "REQ")[0]
+    time = request.message.time
+    conflict = in_peer_timewait(connection.request_conflicts, time, context)
+    holder = None if conflict is None else conflict.other.peer(conflict.owner)
+    if conflict is None or holder is None or holder.timewait is None:
+        return
+    timewait, number = holder.timewait, connection.active.qpn or 0
+    after, length = time - timewait.start, timewait.likely - timewait.start
+    yield Verdict(
+        f"REQ with QPN {qpn(number)} came {duration(after)} after connection {conflict.other.id} was closed, inside "
+        f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",
+        (request, answer) if answer is not request else (request,),
+        {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
+        (timer(timewait),),
+        severity,
+        related=(conflict.other,),
+        policy=context.policy,
+    )

@@ -1,0 +1,57 @@
+"""Who holds a QPN that a REQ or REP names, of the earlier connections that the tracker lists for it (Conflict)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ibcmtool.model import Conflict, Connection
+from ibcmtool.rules.context import Context
+from ibcmtool.values import Duration, Guid, Qpn, Value
+
+# States in which a CM holds the remote QPN for connected. DREQ_SENT is left out: a process that was killed sends one
+# DREQ and its CM forgets the connection at once, so a REQ accepted after that accuses nobody.
+HOLDING = frozenset({"REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
+
+
+def held(conflicts: Sequence[Conflict], time: int, context: Context) -> Iterator[Conflict]:
+    """The connections that hold the QPN at `time`, none of which can have ended unseen before."""
+    for conflict in conflicts:
+        if conflict.same_peer and conflict.peer_state in HOLDING:
+            old = conflict.other
+            if context.covered(old, last_activity(old, time), time):
+                yield conflict
+
+
+def in_peer_timewait(conflicts: Sequence[Conflict], time: int, context: Context) -> Conflict | None:
+    """The earlier connection that was closed properly and whose other end is still inside its timewait at `time`."""
+    for conflict in conflicts:
+        timewait = conflict.other.peer(conflict.owner).timewait
+        if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or timewait is None:
+            continue
+        if time < timewait.minimum and context.covered(conflict.other, last_activity(conflict.other, time), time):
+            return conflict
+    return None
+
+
+def numbers(conflict: Conflict, time: int) -> dict[str, Value]:
+    """What the findings about a held QPN were computed from: the QPN, its owner, who holds it and for how long."""
+    other = conflict.other
+    end = other.end(conflict.owner)
+    return {
+        "qpn": Qpn(end.qpn or 0),
+        "ca_guid": Guid(end.ca_guid or 0),
+        "held_by_connection": other.id,
+        "age": Duration(time - other.opened),
+        "last_message": Duration(time - last_message(other, time)),
+    }
+
+
+def last_activity(connection: Connection, before: int) -> int:
+    """Time of the last thing seen on a connection before `before`: a CM message or a data packet."""
+    data = [packet.time for packet in connection.last_data.values() if packet.time < before]
+    return max([last_message(connection, before), *data])
+
+
+def last_message(connection: Connection, before: int) -> int:
+    """Time of the last CM message on a connection before `before`. (Of its data, not all packets are looked at.)"""
+    return max((s.message.time for s in connection.steps if s.message.time < before), default=connection.opened)

@@ -1,0 +1,216 @@
+"""S02, S03, S13: what follows when a REQ or REP was refused as stale (REJ 10), as IBA 12.9.8.3.1 asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
+from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.formatting import address, duration, end_name, qpn, times
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import first, refused_as_stale
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.stale.holders import last_message, numbers
+from ibcmtool.rules.steps import of_type, sender_end
+from ibcmtool.rules.symptoms import of_stale_refusal
+from ibcmtool.values import Duration, Time, Value
+
+BESIDE = 1_000_000_000  # ns after a stale refusal in which S13 sees a connection with it
+
+S02 = rule(
+    "S02",
+    "stale-refused",
+    "A REQ or REP with the QPN of a connected QP was refused as stale, as it must be",
+    severity="warning",
+    clause="IBA 12.4.1, 12.9.8.3.1; Linux cm_match_req, cm_rep_handler",
+    explanation="One side opens a connection with a QPN that the other side still holds connected: so the first "
+    "side lost its half of the old connection without saying goodbye (power loss, reboot, crash, or a DREQ that got "
+    "lost). The receiver did what the specification asks for: REJ 10, then a DREQ on the old connection. The old "
+    "connection is called stale. A further attempt that is refused because of the same old connection is "
+    "information: S09 counts them.",
+    false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale.",
+    advice="Find out why the owner of the QPN left the old connection without a DREQ: it rebooted, crashed, or its "
+    "DREQ was lost. The other side lets go once its own DREQ is answered or retried to the end; connecting again "
+    "works then, and with another QPN at once.",
+)
+
+
+@S02.on_event("STALE_DUTY")
+def stale_refused(event: Event, context: Context) -> Iterator[Verdict]:
+    connection, old = event.connection, event.related
+    reject = connection.reject
+    conflict = _conflict_with(event, old) if old is not None else None
+    if reject is None or old is None or conflict is None:
+        return
+    kind = "REQ" if reject.sender == "passive" else "REP"
+    sent = of_type(connection, kind)
+    if not sent:
+        return
+    # The capture may have the REJ before what it refuses, by a little.
+    refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
+    evidence = numbers(conflict, refused.message.time)
+    if old.stale_by is connection:
+        yield _first_refusal(event, conflict, kind, (refused, reject), evidence)
+    else:
+        yield _further_refusal(conflict, kind, (refused, reject), evidence)
+
+
+def _conflict_with(event: Event, old: Connection) -> Conflict | None:
+    connection = event.connection
+    return next((c for c in (*connection.request_conflicts, *connection.reply_conflicts) if c.other is old), None)
+
+
+def _first_refusal(
+    event: Event, conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]
+) -> Verdict:
+    """The attempt that proved the old connection stale: who holds it, since when and until when."""
+    connection, old, dreq = event.connection, conflict.other, event.step
+    refused, reject = steps
+    asker = connection.active if kind == "REQ" else connection.passive
+    owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
+    number, time = qpn(old.end(conflict.owner).qpn or 0), refused.message.time
+    sentence = (
+        f"{kind} of {end_name(asker)} with QPN {number}, which {holder} still holds connected to {owner} "
+        f"(connection {old.id}, opened {duration(time - old.opened)} before, last CM message "
+        f"{duration(time - last_message(old, time))} before), refused with REJ 10."
+    )
+    until = f"{holder} lets go of connection {old.id} when its consumer closes it or its QP fails"
+    if dreq is not None:
+        budget = retry_budget(old.request, PEER[conflict.owner])
+        after, frame = dreq.message.time - reject.message.time, dreq.message.frame
+        evidence["dreq_frame"] = frame
+        evidence["dreq_after"] = Duration(after)
+        evidence["lets_go_at_the_latest"] = Time(dreq.message.time + budget)
+        sentence += f" The DREQ that must follow came after {duration(after)} (frame {frame})."
+        if dreq.message.destination != refused.message.source:
+            to, source = address(dreq.message.destination), address(refused.message.source)
+            sentence += (
+                f" It goes to {to}, where connection {old.id} was made from, while this {kind} came from {source}."
+            )
+        until = (
+            f"{holder} lets go of connection {old.id} when its DREQ is answered, at the latest {duration(budget)} "
+            "after it"
+        )
+    elif conflict.peer_state == "DREQ_SENT":
+        sentence += f" {holder} is already trying to close it: its DREQ is unanswered."
+        until = f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end"
+    advice = (
+        f"{owner} left connection {old.id} without a DREQ that arrived (reboot, crash, kill, loss): its uptime and log "
+        f"tell. {until}; until then QPN {number} is refused, another QPN is not."
+    )
+    if kind == "REQ":
+        advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
+    return Verdict(sentence, steps, evidence, related=(old,), advice=advice)
+
+
+def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]) -> Verdict:
+    """A later attempt, refused because of the same old connection."""
+    old, time = conflict.other, steps[0].message.time
+    holder = end_name(old.peer(conflict.owner))
+    dreqs = [s for s in of_type(old, "DREQ", sender=PEER[conflict.owner]) if s.message.time < time]
+    unanswered = f"its DREQ, sent {times(len(dreqs))} until then, is unanswered" if dreqs else "it has sent no DREQ"
+    return Verdict(
+        f"{kind} with QPN {qpn(old.end(conflict.owner).qpn or 0)} refused with REJ 10 again: {holder} still holds "
+        f"connection {old.id}, and {unanswered}.",
+        steps,
+        {**evidence, "dreqs": len(dreqs)},
+        severity="info",
+        related=(old,),
+        advice=f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end, or its "
+        "consumer closes it; another QPN is accepted at once.",
+    )
+
+
+S03 = rule(
+    "S03",
+    "stale-without-dreq",
+    "No DREQ followed on the old connection after REJ 10",
+    severity="error",
+    clause="IBA 12.9.8.3.1; Linux since about 4.10 (2016)",
+    explanation="After refusing a stale REQ or REP the CM must send a DREQ on the old connection (naming the QPN in "
+    "question), repeat it until it is answered or its retries are exhausted, and put its QP into timewait. "
+    "Otherwise the old connection stays and every later attempt with this QPN is refused again. Linux kernels "
+    "before 2016 did not send it.",
+    false_positives="A DREQ missing from the capture, or held back by MAD flow control: an error after three "
+    "timeouts, a possible warning where the capture ends after one. Told once for each old connection. Not raised "
+    "when that was not established at the receiver (Linux sends the DREQ only then), or when the capture ends "
+    "before it was due.",
+    advice="Update the kernel of the side that sent the REJ if it is older than 4.10 (2016); until then restart the "
+    "consumer that holds the old connection there.",
+)
+
+
+@S03.on_event("STALE_DUTY")
+def stale_without_dreq(event: Event, context: Context) -> Iterator[Verdict]:
+    old, reject = event.related, event.connection.reject
+    conflict = _conflict_with(event, old) if old is not None else None
+    if event.step is not None or old is None or conflict is None or reject is None:
+        return
+    if old.stale_by is not event.connection:
+        return  # told when the first attempt was refused
+    holder: Role = PEER[conflict.owner]
+    wait = response_wait(old.request, holder).nominal
+    waited = context.watched(old, reject.message.time, event.time)
+    if conflict.peer_state != "ESTABLISHED" or old.end(holder).state != "ESTABLISHED" or waited < wait:
+        return
+    name = end_name(old.end(holder))
+    yield Verdict(
+        f"{name} refused with REJ 10 because of connection {old.id}, but no DREQ on that connection was seen within "
+        f"{duration(waited)}: it holds QPN {qpn(old.end(conflict.owner).qpn or 0)} on, and refuses every further "
+        "attempt with it.",
+        (reject,),
+        {"held_by_connection": old.id, "waited": Duration(waited), "timeout": Duration(wait)},
+        (unopposed("complete") if waited >= DUTY_WAITS * wait else weakened("complete"),),
+        None if waited >= DUTY_WAITS * wait else "warning",
+        related=(old,),
+        advice=f"Update the kernel of {name} if it is older than 4.10 (2016); until then restart the consumer that "
+        f"holds connection {old.id} there, or let the requester take another QPN.",
+    )
+
+
+S13 = rule(
+    "S13",
+    "closed-beside-stale",
+    "A sound connection was closed right after another one was refused as stale",
+    severity="info",
+    clause="IBA 12.9.8.3.1 (only the connection that the stale QPN belongs to gets a DREQ)",
+    explanation="After a stale refusal the CM must release the one connection that holds the QPN. Within a second a "
+    "port that had refused, or its peer, sent a DREQ on another connection of the same service as well. No stale "
+    "REQ or REP named a QPN of that one, so it was its consumer that closed it: for instance because it restarts "
+    "all its connections when one fails. So people see sound connections go down, and blame the stale one.",
+    false_positives="A connection that was to be closed at that moment anyway. It accuses nobody.",
+    advice="Look at the consumer that sent this DREQ: its CM had no reason to touch the connection.",
+)
+
+
+@S13.on_step("REJ", history=first, when=refused_as_stale, needs=("sender",))
+def stale_refusal(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    context.memory["S13"][step.message.source] = (step, connection)  # the newest of each port
+    return ()
+
+
+@S13.on_step("DREQ", history=first, needs=("sender",))
+def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    refusals = context.memory["S13"]
+    if not refusals or connection.stale_by is not None or connection.established is None:
+        return ()
+    found = [refusals[port] for port in (step.message.source, step.message.destination) if port in refusals]
+    return [
+        _beside(connection, step, reject, refused)
+        for reject, refused in found[:1]
+        if step.message.time - reject.message.time <= BESIDE and refused.service_id == connection.service_id
+    ]
+
+
+def _beside(connection: Connection, step: Step, reject: Step, refused: Connection) -> Verdict:
+    gap = step.message.time - reject.message.time
+    sender, refuser = end_name(sender_end(connection, step)), address(reject.message.source)
+    return Verdict(
+        f"{sender} closed this connection {duration(gap)} after {refuser} had refused connection {refused.id} as "
+        "stale. No stale REQ or REP named one of its QPNs: this DREQ is the consumer's own.",
+        (reject, step),
+        {"after_refusal": Duration(gap)},
+        related=(refused,),
+        advice=f"Look at the consumer on {sender}: its CM had no reason to touch this connection.",
+    )

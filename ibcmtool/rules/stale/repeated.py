@@ -1,0 +1,108 @@
+"""S09: the same QPN is refused as stale over and over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.timers import response_wait
+from ibcmtool.formatting import duration, end_name, qpn, times
+from ibcmtool.model import PEER, Address, Connection, Event, Role, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import refused_as_stale, rejected
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import of_type
+from ibcmtool.values import Duration, Qpn, Time, Value
+
+REPEATED_REFUSALS = 3  # it speaks from the next one on
+REFUSED_QPNS_KEPT = 4096
+
+S09 = rule(
+    "S09",
+    "stale-again-and-again",
+    "The same QPN is refused as stale over and over",
+    severity="warning",
+    clause="IBA 12.9.8.3.1",
+    explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver "
+    "does not get rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none "
+    "(S03). Told when no further attempt is expected, with all that were counted.",
+    false_positives="Two machines with the same CA GUID.",
+    advice="Stop retrying with this QPN: a new QP gets through. On the receiver, close the old connection (restart "
+    "its consumer) or wait until its DREQ retries are exhausted.",
+)
+
+
+class Refusals(NamedTuple):
+    """What is known of one QPN that is refused as stale."""
+
+    first: Step  # the REJ
+    last: Step
+    newest: int  # id of the newest connection that was refused
+    refusals: int
+
+
+@S09.on_step("REJ", history=rejected, when=refused_as_stale)
+def refused_once_more(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    if step.sender == "passive":
+        memory, key = context.memory["S09"], _key(connection)
+        known: Refusals | None = memory.pop(key, None)  # newest last
+        before = known.refusals if known else 0
+        memory[key] = Refusals(known.first if known else step, step, connection.id, before + 1)
+        while len(memory) > REFUSED_QPNS_KEPT:
+            del memory[next(iter(memory))]
+    return ()
+
+
+@S09.on_event("ENDED", history=rejected)
+def stale_again(event: Event, context: Context) -> Iterator[Verdict]:
+    connection, memory, key = event.connection, context.memory["S09"], _key(event.connection)
+    known: Refusals | None = memory.get(key)
+    if known is None or known.newest != connection.id:
+        return
+    del memory[key]
+    if known.refusals > REPEATED_REFUSALS:
+        yield _over_and_over(connection, known)
+
+
+def _key(connection: Connection) -> tuple[int | None, int | None, Address]:
+    """Whose QPN is refused, and by whom."""
+    return connection.active.ca_guid, connection.active.qpn, connection.passive.address
+
+
+def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
+    """The verdict on a QPN, by the newest attempt and what has become of the old connection since."""
+    end, holder = connection.active, end_name(connection.passive)
+    span = known.last.message.time - known.first.message.time
+    conflict = next(
+        (c for c in connection.request_conflicts if c.same_peer and c.peer_state not in CLOSED_STATES), None
+    )
+    old = None if conflict is None else conflict.other
+    number = end.qpn or 0
+    evidence: dict[str, Value] = {"refusals": known.refusals, "span": Duration(span), "qpn": Qpn(number)}
+    sentence = (
+        f"QPN {qpn(number)} of {end_name(end)} was refused as stale {known.refusals} times within {duration(span)} "
+        f"by {holder}"
+    )
+    if old is None or conflict is None:
+        return Verdict(sentence + ".", (known.first, known.last), evidence)
+    sentence += f", which held it connected (connection {old.id})"
+    role: Role = PEER[conflict.owner]
+    dreqs = of_type(old, "DREQ", sender=role)
+    dreps = of_type(old, "DREP", sender=conflict.owner)
+    start = known.first.message.time
+    if not dreqs:
+        sentence += " and sent no DREQ on it"
+    elif dreps:
+        evidence["released"] = Time(dreps[0].message.time)
+        sentence += f": its DREQ was answered only {duration(dreps[0].message.time - start)} after the first refusal"
+    elif old.peer(conflict.owner).state in CLOSED_STATES:
+        released = dreqs[-1].message.time + response_wait(old.request, role).nominal
+        evidence["released"] = Time(released)
+        sentence += (
+            f" until its DREQ, sent {times(len(dreqs))} and never answered, was given up about "
+            f"{duration(released - start)} after the first refusal"
+        )
+    else:
+        sentence += f": its DREQ, sent {times(len(dreqs))} so far, was not answered"
+    return Verdict(sentence + ".", (known.first, known.last), evidence, related=(old,))

@@ -1,0 +1,1 @@
+"""T: timewait, and the reuse of QPNs and Communication IDs."""

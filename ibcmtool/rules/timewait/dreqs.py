@@ -1,0 +1,161 @@
+"""T05, T06, T09: the QPN that a DREQ must name, DREQs in timewait, and a timewait that only one side knows of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.codes import EXTENDED
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.timers import response_wait
+from ibcmtool.evidence import unopposed
+from ibcmtool.formatting import duration, end_name, qpn, times
+from ibcmtool.messages import Dreq
+from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.facts.completeness import DISORDER
+from ibcmtool.rules.steps import of_type, receiver_end, sender_end
+from ibcmtool.values import Duration, Qpn
+
+
+def _ignored(connection: Connection, step: Step) -> bool:
+    """Whether the receiver takes no notice of this message: so it is when a DREQ does not name its QPN."""
+    return step.disposition == "ignored"
+
+
+T05 = rule(
+    "T05",
+    "dreq-wrong-qpn",
+    "A DREQ names a QPN that is not the peer's",
+    severity="error",
+    clause="IBA table of DREQ (Remote QPN); Linux cm_dreq_handler",
+    explanation="The Communication IDs belong to a known connection, but the Remote QPN is not the one that the "
+    "peer named in its REQ or REP. The receiver must ignore such a DREQ; so it will be repeated until its retries "
+    "are exhausted.",
+    false_positives="Not raised where the peer's QPN is unknown (capture starts late) or the connection is XRC, "
+    "whose QPN stands in another field.",
+    advice="Look at the CM or consumer of the side that sent the DREQ: it mixes up two connections.",
+)
+
+
+@T05.on_step("DREQ", history=first, when=_ignored, needs=("sender", "request"))
+def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    sender, receiver = sender_end(connection, step), receiver_end(connection, step)
+    named, request = _named(step), connection.request
+    if named is None or receiver.qpn in (None, named) or request.transport_service_type == EXTENDED:
+        return
+    yield Verdict(
+        f"DREQ of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses {qpn(receiver.qpn)} in "
+        "this connection.",
+        (step,),
+        {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
+    )
+
+
+def _named(step: Step) -> int | None:
+    """The QPN that a DREQ names; None if it is none, or was cut."""
+    fields = step.message.fields
+    return fields.remote_qpn if isinstance(fields, Dreq) else None
+
+
+T06 = rule(
+    "T06",
+    "dreq-in-timewait",
+    "A repeated DREQ was treated wrongly after the connection was closed",
+    severity="warning",
+    clause="IBA 12.9.7 (TimeWait: DREQ received)",
+    explanation="A DREP may be lost; so a CM in timewait must answer a repeated DREQ again when it names the right "
+    "QPN (warning if it does not), and ignore one with a wrong QPN (info if it answers: Linux does so statelessly "
+    "once the connection is forgotten).",
+    false_positives="The second DREP is missing from the capture: raised only when the DREQ was repeated more than "
+    "once after the first DREP, until its sender gave up.",
+    advice="Nothing is lost: both sides end in timewait. Look at the CM that does not answer if it happens often.",
+)
+
+
+@T06.on_event("DREQ_EXHAUSTED", needs=("request",))
+def not_answered_again(event: Event, context: Context) -> Iterator[Verdict]:
+    connection, role = event.connection, event.role
+    dreqs = of_type(connection, "DREQ", sender=role)
+    dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
+    if not dreqs or not dreps or dreqs[-1].retransmission_of is None:
+        return
+    # One that is repeated once more was answered, in a message that is not in the capture: its sender was content.
+    unanswered = [dreq for dreq in dreqs if dreq.message.time - dreps[-1].message.time >= DISORDER]
+    if len(unanswered) < 2:
+        return
+    waited = event.time - dreqs[-1].message.time
+    if not context.covered(connection, dreps[-1].message.time, event.time):
+        return
+    yield Verdict(
+        f"DREQ repeated {times(len(unanswered))} after a DREP (which may have been lost), at last "
+        f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
+        f"{duration(waited)}.",
+        (dreps[-1], dreqs[-1]),
+        {"repetitions": len(unanswered), "waited": Duration(waited)},
+        (unopposed("complete"),),
+    )
+
+
+def _after_ignored(connection: Connection, step: Step) -> bool:
+    """Whether the message before this one had no effect."""
+    steps = connection.steps
+    return len(steps) > 1 and steps[-2].disposition == "ignored"
+
+
+@T06.on_step("DREP", when=_after_ignored, needs=("sender",))
+def wrong_one_answered(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    last, right = connection.steps[-2], sender_end(connection, step).qpn
+    named = _named(last)
+    if last.sender == step.sender or right is None or named is None or named == right:
+        return
+    if not any(_named(dreq) == right for dreq in of_type(connection, "DREQ") if dreq.sender == last.sender):
+        yield Verdict(
+            f"DREQ with the wrong QPN {qpn(named)} (right: {qpn(right)}) was answered with DREP.",
+            (last, step),
+            {"named_qpn": Qpn(named), "qpn": Qpn(right)},
+            severity="info",
+        )
+
+
+T09 = rule(
+    "T09",
+    "one-sided-timewait",
+    "One side went to timewait after unanswered DREQs, the other is still at work",
+    severity="warning",
+    clause="IBA 12.9.7 (DREP timeout: to TimeWait)",
+    explanation="All DREQs went unanswered, so their sender put its QP into timewait and will forget the "
+    "connection. The other side has sent data or CM messages on it since the first DREQ: it is alive and never "
+    "heard of the end. Later connections with these QPNs will be refused as stale.",
+    false_positives="DREQ or DREP missing from the capture; data that was under way.",
+    advice="Close the connection on the side that still sends; find out why DREQs do not reach it (port, partition, "
+    "filter).",
+)
+
+
+@T09.on_event("DREQ_EXHAUSTED")
+def one_sided_timewait(event: Event, context: Context) -> Iterator[Verdict]:
+    connection, role = event.connection, event.role
+    if role is None:
+        return
+    dreqs = of_type(connection, "DREQ", sender=role)
+    peer = connection.peer(role)
+    if not dreqs or (peer.state in CLOSED_STATES and peer.state != "UNKNOWN"):
+        return
+    if of_type(connection, "DREP", sender=PEER[role]):
+        return  # it had heard of the end
+    said = [s.message.time for s in connection.steps if s.sender == PEER[role]]
+    data = connection.last_data.get(PEER[role])
+    alive = max(said + ([data.time] if data else []), default=0)
+    since = alive - dreqs[0].message.time
+    if not context.covered(connection, dreqs[0].message.time, event.time):
+        return
+    if since > response_wait(connection.request, role).nominal:
+        yield Verdict(
+            f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "
+            f"was still at work {duration(since)} after the first of them.",
+            (dreqs[0], dreqs[-1]),
+            {"dreqs": len(dreqs), "peer_alive_after": Duration(since)},
+            (unopposed("received"),),
+        )

@@ -1,0 +1,219 @@
+"""T01, T02, T08, T10: reuse of QPNs.
+
+Timewait keeps a QPN out of use until every packet sent to it has died (IBA 12.4). How long that is depends on fields
+of REQ and REP and on the implementation; connections/timers.py gives the shortest, the likely and the longest time, and
+the findings follow these three: before the shortest is proved, before the likely one nothing speaks against it, before
+the longest it is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.formatting import TIMEWAIT_MODELS, duration, end_name, qpn
+from ibcmtool.model import Conflict, Connection, Step, Timewait
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import ended_in_sight
+from ibcmtool.values import Duration, Qpn, Time
+
+ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
+
+
+class Reuse(NamedTuple):
+    """A QPN that its owner gives to a new connection before its own timewait is surely over."""
+
+    conflict: Conflict
+    timewait: Timewait
+
+    def surely_early(self, time: int) -> bool:
+        """Whether even the shortest timewait was not over."""
+        return time < self.timewait.minimum and not self.timewait.assumed
+
+
+def _reuses(connection: Connection, step: Step, context: Context) -> Iterator[Reuse]:
+    if connection.late_duplicate_of is not None:
+        return
+    conflicts = connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
+    for conflict in conflicts:
+        old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
+        # A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry.
+        if timewait is None or conflict.owner_state not in CLOSED_STATES or old.established is None:
+            continue
+        if not timewait.start <= step.message.time < timewait.maximum or old.stale_by is not None:
+            continue
+        if ended_in_sight(old, timewait, context):
+            yield Reuse(conflict, timewait)
+
+
+T01 = rule(
+    "T01",
+    "qpn-reused-in-timewait",
+    "A CA reuses its own QPN inside its own timewait",
+    severity="error",
+    clause="IBA 12.4, 12.9.7 (the QP stays in reset, init or error until timewait is over)",
+    explanation="After a connection is closed, late packets to its QPN may still be in the network; a new "
+    "connection on the same QPN would take them for its own and corrupt data. So the owner must not use the QPN "
+    "before its timewait is over: wrong under both readings of the specification. Certain here: even the shortest "
+    "timewait that any known implementation computes was not over. Linux leaves this duty to the consumer, and "
+    "gives a QPN free at once when the process ends.",
+    false_positives="Clock errors in merged captures; two machines with the same CA GUID; an XRC target QP that "
+    "serves several initiators. Never raised for a connection that carried no data (its QP had nothing to wait for).",
+    advice="Let the consumer keep its QP until the CM reports the end of timewait (RDMA_CM_EVENT_TIMEWAIT_EXIT), or "
+    "take a fresh QP for each connection.",
+)
+
+
+@T01.on_step("REQ", "REP", history=first, when=entangled)
+def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    for reuse in _reuses(connection, step, context):
+        if reuse.surely_early(step.message.time):
+            yield _early(connection, step, reuse, reuse.timewait.minimum, "the shortest possible timewait of")
+
+
+T02 = rule(
+    "T02",
+    "qpn-reused-early",
+    "A CA reuses its own QPN before its timewait is surely over",
+    severity="warning",
+    clause="IBA 12.4; durations by implementation",
+    explanation="As T01, but after the shortest timewait: before the time that Linux would take (warning, probable) "
+    "or before the longest that any implementation takes (info, possible). The active side's packet life is not on "
+    "the wire, so the exact end of its timewait is not known.",
+    false_positives="As T01; the sender's timewait is shorter than the model says.",
+    advice="Let the consumer keep its QP until the CM reports the end of timewait, or take a fresh QP for each "
+    "connection.",
+)
+
+
+@T02.on_step("REQ", "REP", history=first, when=entangled)
+def reused_early(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    for reuse in _reuses(connection, step, context):
+        timewait = reuse.timewait
+        if reuse.surely_early(step.message.time):
+            continue
+        if step.message.time < timewait.likely and not timewait.assumed:
+            limit = f"the timewait that {TIMEWAIT_MODELS[timewait.model]} keeps,"
+            verdict = _early(connection, step, reuse, timewait.likely, limit)
+            yield verdict._replace(rests_on=(unopposed("timer"),))
+        else:
+            verdict = _early(connection, step, reuse, timewait.maximum, "the longest possible timewait of")
+            yield verdict._replace(rests_on=(weakened("timer"),), severity="info")
+
+
+def _early(connection: Connection, step: Step, reuse: Reuse, limit: int, what: str) -> Verdict:
+    """The verdict on a reuse before `limit`, the end of `what`."""
+    conflict, timewait = reuse
+    old, end = conflict.other, conflict.other.end(conflict.owner)
+    after = step.message.time - timewait.start
+    close = [s for s in old.steps if s.message.time <= timewait.start][-1:]
+    sentence = (
+        f"{end_name(end)} opens a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
+        f"connection {old.id} (frame {close[0].message.frame if close else '?'}), before {what} "
+        f"{duration(limit - timewait.start)}."
+    )
+    if timewait.assumed:
+        sentence += " The Local ACK Timeout was not captured; a default stands in."
+    own = connection.request if step.message.type == "REQ" else connection.reply
+    before = old.request if end.role == "active" else old.reply
+    return Verdict(
+        sentence,
+        (step,),
+        {
+            "qpn": Qpn(end.qpn or 0),
+            "reused_after": Duration(after),
+            "timewait_minimum": Duration(timewait.minimum - timewait.start),
+            "timewait_likely": Duration(timewait.likely - timewait.start),
+            "timewait_maximum": Duration(timewait.maximum - timewait.start),
+            "free_from": Time(timewait.likely),
+            "same_starting_psn": (own and own.starting_psn) == (before and before.starting_psn),
+            "local_ack_timeout": old.request and old.request.primary_local_ack_timeout,
+            "target_ack_delay": old.reply and old.reply.target_ack_delay,
+        },
+        related=(old,),
+    )
+
+
+T08 = rule(
+    "T08",
+    "short-timewait",
+    "A CA keeps a shorter timewait than any model knows",
+    severity="info",
+    clause="IBA 12.4; connections/timers.py",
+    explanation="At least three times this CA reused a QPN before the shortest timewait that the fields of its "
+    "connections allow: it keeps a shorter one, or none. A statistic; the single cases are T01.",
+    false_positives="As T01.",
+    advice="If the CA's software is known to end timewait early on purpose, read its T01 findings in that light.",
+)
+
+
+@T08.on_step("REQ", "REP", history=first, when=entangled)
+def short_timewait(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    for reuse in _reuses(connection, step, context):
+        if not reuse.surely_early(step.message.time):
+            continue
+        end, memory = reuse.conflict.other.end(reuse.conflict.owner), context.memory["T08"]
+        after = step.message.time - reuse.timewait.start
+        count, shortest = memory.get(end.ca_guid, (0, after))
+        count, shortest = memory[end.ca_guid] = (count + 1, min(shortest, after))
+        if count == ENOUGH_REUSES:
+            yield Verdict(
+                f"{end_name(end)} has reused a QPN inside its own timewait {count} times, at the earliest after "
+                f"{duration(shortest)}.",
+                (step,),
+                {"reuses": count, "shortest": Duration(shortest)},
+            )
+
+
+T10 = rule(
+    "T10",
+    "reconnect-in-timewait",
+    "The same consumer connects again inside timewait, with another QPN",
+    severity="info",
+    clause="IBA 12.4 (timewait binds the QPN, not the consumer)",
+    explanation="A consumer reconnects from the same address and port (or to the same service, without IP "
+    "addressing) while the QP of its last connection is in timewait, and uses another QP: as it should be. Good to "
+    "know when QPs run short.",
+    false_positives="None: it accuses nobody.",
+    advice="Nothing to do.",
+)
+
+
+# One connection for each CA: a reconnecting consumer comes back before others close theirs, or is not worth a line.
+@T10.on_step("DREP", history=first)
+def closed(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    if connection.active.ca_guid:
+        context.memory["T10"][connection.active.ca_guid] = connection
+    return ()
+
+
+@T10.on_step("REQ", history=first)
+def reconnect_in_timewait(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    old: Connection | None = context.memory["T10"].get(connection.active.ca_guid)
+    if old is None or old.active.name != connection.active.name:
+        return ()
+    return _reconnect(connection, step, old)
+
+
+def _reconnect(connection: Connection, step: Step, old: Connection) -> Iterator[Verdict]:
+    active, timewait = connection.active, old.active.timewait
+    if old is connection or timewait is None or not _same_consumer(old, connection):
+        return
+    after = step.message.time - timewait.start
+    if old.active.qpn != active.qpn and 0 <= after < timewait.likely - timewait.start:
+        yield Verdict(
+            f"{end_name(active)} connects again {duration(after)} after it closed connection {old.id}, with "
+            f"QPN {qpn(active.qpn or 0)} instead of {qpn(old.active.qpn or 0)}, which is in timewait.",
+            (step,),
+            {"after_close": Duration(after), "timewait_likely": Duration(timewait.likely - timewait.start)},
+            related=(old,),
+        )
+
+
+def _same_consumer(old: Connection, new: Connection) -> bool:
+    same_target = old.service_id == new.service_id and old.passive.address.matches(new.passive.address)
+    return same_target and old.active.address.matches(new.active.address)
