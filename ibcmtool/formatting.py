@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Sequence
 
-from ibcmtool.model import Address, End, Outcome, TimewaitModel
+from ibcmtool.model import Address, End, Outcome
 
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
@@ -29,14 +29,6 @@ OUTCOMES: dict[Outcome, str] = {
     "half_open": "half open",
     "resolved": "resolved",
     "partial": "partial",
-}
-# Whose timewait it is, by each model.
-TIMEWAIT_MODELS: dict[TimewaitModel, str] = {
-    "auto": "Linux",
-    "linux": "Linux",
-    "linux-2.6": "Linux up to 2.6.18",
-    "illumos": "illumos",
-    "iba": "IBA",
 }
 # Outcomes that somebody who waits for a connection would call a failure.
 FAILURES: tuple[Outcome, ...] = ("stale", "half_open", "timed_out", "rejected")

@@ -18,7 +18,7 @@ from ibcmtool.values import Evidence
 Severity = Literal["error", "warning", "info"]
 Confidence = Literal["certain", "probable", "possible"]
 Policy = Literal["relaxed", "strict"]
-TimewaitModel = Literal["auto", "linux", "linux-2.6", "illumos", "iba"]  # how long timewait lasts (timers.timewait)
+TimewaitModel = str  # how long timewait lasts: the name of one in connections/timewait_models.py
 Role = Literal["active", "passive"]
 Transport = Literal["InfiniBand", "RoCE v1", "RoCE v2"]
 Disposition = Literal["accepted", "duplicate", "ignored", "unexpected"]

@@ -6,10 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.model import Outcome, Policy, TimewaitModel
 from ibcmtool.views.filters import Filter
 
@@ -38,12 +39,15 @@ PolicyOption = Annotated[
         "accept it (relaxed, Linux since 2.6.19) or refuse it as stale (strict).",
     ),
 ]
+if TYPE_CHECKING:
+    ModelName = TimewaitModel
+else:
+    ModelName = Literal[tuple(MODELS)]  # the choices that Typer offers
 TimewaitModelOption = Annotated[
-    TimewaitModel,
+    ModelName,
     typer.Option(
         "--timewait-model",
-        help="How long timewait lasts: as the software recognised of each side has it (auto, Linux where unknown), "
-        "or on every side by Linux, Linux up to 2.6.18, illumos, or the spec's nominal times (iba).",
+        help=f"How long timewait lasts: {'; '.join(f'{model.name}: {model.meaning}' for model in MODELS.values())}.",
     ),
 ]
 ByOption = Annotated[

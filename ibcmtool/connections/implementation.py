@@ -95,7 +95,7 @@ class Implementations:
         return self._known.get(guid)
 
     def timewait_model(self, guid: int | None) -> TimewaitModel:
-        """The model of timers.timewait that fits this CA."""
+        """The model of timewait_models.py that fits this CA."""
         return "illumos" if self.of(guid) is ILLUMOS else "auto"
 
 

@@ -30,7 +30,8 @@ from ibcmtool.connections.matching import ADDRESSED, VARIANTS, is_copy, misaddre
 from ibcmtool.connections.outcomes import LETTERS, note, note_data, note_deadline
 from ibcmtool.connections.registry import Registry
 from ibcmtool.connections.tables import JOINT
-from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait, timewait
+from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait
+from ibcmtool.connections.timewait import timewait
 from ibcmtool.model import (
     PEER,
     CmMessage,
@@ -68,8 +69,8 @@ class Tracker:
     """Replays CM messages into connections.
 
     `emit` is called with each event. `endpoint_names(service_id, private_data)` gives the names of both ends where a
-    REQ's private data holds them. `timewait_model` says how long timewait lasts (timers.timewait); auto goes by what is
-    recognised of each CA.
+    REQ's private data holds them. `timewait_model` says how long timewait lasts (timewait_models.py); auto goes by
+    what is recognised of each CA.
     `watched` is the set of QPNs whose data packets are worth feeding. `most` is how many connections are remembered at
     once (None: any number); the oldest are told as ended when there are more, and counted in `evicted`. `covered` tells
     whether what happened to a connection between two times was recorded (None: it was).

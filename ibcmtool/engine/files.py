@@ -53,7 +53,7 @@ def stream(
 
     `thorough` decodes every frame of the inputs instead of those that can hold a CM message; the result is the same.
     `progress` is called with the number of the frame that was reached. `clock_offsets`: how far (ns) the clocks of
-    inputs are ahead, by path, where that is not to be estimated. `timewait_model`: see connections/timers.py.
+    inputs are ahead, by path, where that is not to be estimated. `timewait_model`: see connections/timewait_models.py.
     `redact`: addresses, GUIDs and private data come replaced (redaction).
     """
     records: list[Connection | Finding] = []

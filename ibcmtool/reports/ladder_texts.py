@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from ibcmtool import formatting
+from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.model import Connection, Finding
 from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.ladder_entries import Entry
@@ -61,7 +62,7 @@ def event(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
 def _timewait(conn: Connection, entry: Entry) -> Iterator[str]:
     interval = conn.end(entry.roles[0]).timewait
     assert interval is not None
-    model, length = formatting.TIMEWAIT_MODELS[interval.model], interval.likely - interval.start
+    model, length = MODELS[interval.model].owner, interval.likely - interval.start
     yield f"timewait over ({model}, {formatting.duration(length)})"
     if interval.maximum > interval.likely:
         where = "elsewhere " if interval.model == "auto" else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux, timewait
+from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux
+from ibcmtool.connections.timewait import timewait
 from ibcmtool.formatting import duration, end_name, guid
 from ibcmtool.model import Connection, End, Event, Implementation, TimewaitModel
 from ibcmtool.rules.catalogue import Verdict, rule

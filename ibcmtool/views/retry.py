@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import SLACK, deadlines, sends
-from ibcmtool.connections.timers import response_wait, timewait
+from ibcmtool.connections.timers import response_wait
+from ibcmtool.connections.timewait import timewait
 from ibcmtool.model import PEER, Conflict, Connection, Role
 
 Basis = Literal[

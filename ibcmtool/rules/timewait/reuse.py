@@ -1,7 +1,7 @@
 """T01, T02, T08, T10: reuse of QPNs.
 
 Timewait keeps a QPN out of use until every packet sent to it has died (IBA 12.4). How long that is depends on fields
-of REQ and REP and on the implementation; connections/timers.py gives the shortest, the likely and the longest time, and
+of REQ and REP and on the implementation; timewait_models.py gives the shortest, the likely and the longest time, and
 the findings follow these three: before the shortest is proved, before the likely one nothing speaks against it, before
 the longest it is open.
 """
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.evidence import unopposed, weakened
-from ibcmtool.formatting import TIMEWAIT_MODELS, duration, end_name, qpn
+from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, Step, Timewait
 from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import entangled, first
@@ -97,7 +98,7 @@ def reused_early(connection: Connection, step: Step, context: Context) -> Iterat
         if reuse.surely_early(step.message.time):
             continue
         if step.message.time < timewait.likely and not timewait.assumed:
-            limit = f"the timewait that {TIMEWAIT_MODELS[timewait.model]} keeps,"
+            limit = f"the timewait that {MODELS[timewait.model].owner} keeps,"
             verdict = _early(connection, step, reuse, timewait.likely, limit)
             yield verdict._replace(rests_on=(unopposed("timer"),))
         else:
@@ -143,7 +144,7 @@ T08 = rule(
     "short-timewait",
     "A CA keeps a shorter timewait than any model knows",
     severity="info",
-    clause="IBA 12.4; connections/timers.py",
+    clause="IBA 12.4; connections/timewait_models.py",
     explanation="At least three times this CA reused a QPN before the shortest timewait that the fields of its "
     "connections allow: it keeps a shorter one, or none. A statistic; the single cases are T01.",
     false_positives="As T01.",
