@@ -35,25 +35,29 @@ _NAMES = {
         REJ_REASONS RNR_RETRY_COUNTS SIDR_STATUSES TRANSPORT_TYPES
         additional_path_info additional_reject_info additional_sidr_info
     """,
-    "private_data": """
-        ConsumerData IPoIB_CM KIB_MSG KIB_MSG_BE KIB_REJ KIB_REJ_BE LIBFABRIC_XRC NVMe_REJ NVMe_REP NVMe_REQ PROTOCOLS
-        PrivateData Protocol RDMA_IP_CM RDMA_IP_CM_SERVICE RDS6_CM RDS_CM RDS_REJ RDS_REJ_BE RPCRDMA_CM RSOCKETS_CM
-        RTRS_REQ RTRS_RSP SDP_HELLO SDP_HELLO_ACK SRP_LOGIN_REJ SRP_LOGIN_REQ SRP_LOGIN_REQ_RDMA SRP_LOGIN_RSP iSER_CM
-    """,
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _SUBMODULES = ("private_data",)  # the names of its functions are too general to come without it
-
-__all__ = [*_MODULES, *_SUBMODULES]
+_FUNCTIONS = frozenset({"dissect", "ip_cm_reject_words", "recognise", "words"})
 
 
 def __getattr__(name: str) -> Any:
+    value: Any
     if name in _MODULES:
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     elif name in _SUBMODULES:
         value = import_module(f"{__name__}.{name}")
-    else:
+    elif name == "__all__":
+        value = [*_MODULES, *_private_data_names(), *_SUBMODULES]
+    elif name.startswith("__") or name not in _private_data_names():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    else:
+        value = getattr(import_module(f"{__name__}.private_data"), name)
     globals()[name] = value
     return value
+
+
+def _private_data_names() -> list[str]:
+    """The layers of all upper protocols, and what is needed to read them."""
+    return [name for name in import_module(f"{__name__}.private_data").__all__ if name not in _FUNCTIONS]

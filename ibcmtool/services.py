@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ibcmtool.connections.codes import CONSUMER_REJECT
+from ibcmtool.service_ports import PORTS
 
 if TYPE_CHECKING:
     from ibcmtool.model import CmMessage, Connection
@@ -22,16 +23,7 @@ _IP_CM_HEADER = struct.Struct("!2xH16s16s")  # source port, source and destinati
 _NO_ENDS = b"\0\x40".ljust(_IP_CM_HEADER.size, b"\0")  # such a header with zeros for them
 _IPV4_PADDING = bytes(12)
 _PORT_SPACES = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
-_TCP_SERVICES = {
-    445: "SMB Direct",
-    987: "Lustre o2iblnd",
-    1234: "RTRS",
-    3260: "iSER",
-    4420: "NVMe/RDMA",
-    16385: "RDS",  # over IPv6
-    18634: "RDS",  # over IPv4
-    20049: "NFS/RDMA",
-}
+_TCP_SERVICES = {**PORTS, 445: "SMB Direct"}  # which has no private data of its own
 # RFC 4755 puts the UD QPN under the IETF's byte 0x01; Linux has always put it under 0x10, one hex digit off.
 _IPOIB_CM_BASES = (0x0100000000000000, 0x1000000000000000)
 

@@ -1,4 +1,4 @@
-"""Writes ibcmtool/wire/layouts.py and ibcmtool/messages.py from the layers' field lists: only there offsets are stated.
+"""Writes what is derived from the dissectors: ibcmtool/wire/layouts.py, ibcmtool/messages.py, ibcmtool/service_ports.py.
 
 Usage: .venv/bin/python scripts/layouts.py
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from dissectors.cm import CM_LAYERS
 from dissectors.fields import layout
 from dissectors.mad import MAD, ClassPortInfo
+from dissectors.private_data import PROTOCOLS
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 
 PACKAGE = Path(__file__).resolve().parent.parent / "ibcmtool"
@@ -37,6 +38,17 @@ additional information and private data bytes; None stands for what the capture 
 from __future__ import annotations
 
 from typing import NamedTuple
+'''
+
+PORTS_HEAD = '''\
+"""The upper protocols by their ports in the TCP port space of the RDMA IP CM, so that a name needs no Scapy.
+
+Written by scripts/layouts.py from the protocols in dissectors/private_data: change them there.
+"""
+
+from __future__ import annotations
+
+PORTS = {
 '''
 
 TYPES = {"number": "int | None", "little": "int | None", "gid": "bytes | None", "bytes": "bytes | None"}
@@ -83,6 +95,12 @@ def messages() -> str:
     return "\n".join(lines) + "\n"
 
 
+def ports() -> str:
+    """The text of ibcmtool/service_ports.py."""
+    known = sorted((port, protocol.name) for protocol in PROTOCOLS for port in protocol.ports)
+    return PORTS_HEAD + "".join(f'    {port}: "{name}",\n' for port, name in known) + "}\n"
+
+
 def class_name(kind: str) -> str:
     """Req, SidrReq: a message type as the name of a class."""
     return kind if kind == "ClassPortInfo" else "".join(part.capitalize() for part in kind.split("_"))
@@ -91,3 +109,4 @@ def class_name(kind: str) -> str:
 if __name__ == "__main__":
     (PACKAGE / "wire" / "layouts.py").write_text(layouts(), encoding="utf-8")
     (PACKAGE / "messages.py").write_text(messages(), encoding="utf-8")
+    (PACKAGE / "service_ports.py").write_text(ports(), encoding="utf-8")

@@ -1,7 +1,7 @@
 """The private data of CM messages, by the upper protocol that sent it.
 
-One file per protocol; `PROTOCOLS` is the registry: the first that recognises a REQ is it. REP and REJ carry no service
-id, they are read as what the REQ of their connection was:
+One file per protocol, found by its `PROTOCOLS`; the first that recognises a REQ is it, the surest are asked first. REP
+and REJ carry no service id, they are read as what the REQ of their connection was:
 
     protocol = recognise(req.service_id, req.private_data)
     dissect(protocol, "REQ", req.private_data).show()
@@ -10,80 +10,47 @@ id, they are read as what the REQ of their connection was:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-from . import ip_cm, ipoib_cm, iser, libfabric, lustre, nfs, nvme, rds, rsockets, rtrs, sdp, srp
-from .ip_cm import RDMA_IP_CM, RDMA_IP_CM_SERVICE, ip_cm_reject_words
-from .ipoib_cm import IPoIB_CM
-from .iser import iSER_CM
-from .libfabric import LIBFABRIC_XRC
-from .lustre import KIB_MSG, KIB_MSG_BE, KIB_REJ, KIB_REJ_BE
-from .nfs import RPCRDMA_CM
-from .nvme import NVMe_REJ, NVMe_REP, NVMe_REQ
-from .protocol import ConsumerData, PrivateData, Protocol
-from .rds import RDS6_CM, RDS_CM, RDS_REJ, RDS_REJ_BE
-from .rsockets import RSOCKETS_CM
-from .rtrs import RTRS_REQ, RTRS_RSP
-from .sdp import SDP_HELLO, SDP_HELLO_ACK
-from .srp import SRP_LOGIN_REJ, SRP_LOGIN_REQ, SRP_LOGIN_REQ_RDMA, SRP_LOGIN_RSP
+from .ip_cm import RDMA_IP_CM, RDMA_IP_CM_SERVICE, SIZE, ip_cm_reject_words
+from .protocol import KNOWN_BY, ConsumerData, PrivateData, Protocol
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
+    def __getattr__(name: str) -> Any:
+        """The layers, by their names."""
+
+
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+_LAYERS = {
+    name: value
+    for module in _MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, PrivateData) and value.fields_desc
+}
+globals().update(_LAYERS)
+PROTOCOLS: tuple[Protocol, ...] = tuple(
+    sorted(
+        (protocol for module in _MODULES for protocol in getattr(module, "PROTOCOLS", ())),
+        key=lambda protocol: KNOWN_BY.index(protocol.known_by),
+    )
+)
+
 __all__ = [
-    "KIB_MSG",
-    "KIB_MSG_BE",
-    "KIB_REJ",
-    "KIB_REJ_BE",
-    "LIBFABRIC_XRC",
+    *_LAYERS,
     "PROTOCOLS",
-    "RDMA_IP_CM",
     "RDMA_IP_CM_SERVICE",
-    "RDS6_CM",
-    "RDS_CM",
-    "RDS_REJ",
-    "RDS_REJ_BE",
-    "RPCRDMA_CM",
-    "RSOCKETS_CM",
-    "RTRS_REQ",
-    "RTRS_RSP",
-    "SDP_HELLO",
-    "SDP_HELLO_ACK",
-    "SRP_LOGIN_REJ",
-    "SRP_LOGIN_REQ",
-    "SRP_LOGIN_REQ_RDMA",
-    "SRP_LOGIN_RSP",
     "ConsumerData",
-    "IPoIB_CM",
-    "NVMe_REJ",
-    "NVMe_REP",
-    "NVMe_REQ",
     "PrivateData",
     "Protocol",
     "dissect",
-    "iSER_CM",
     "ip_cm_reject_words",
     "recognise",
     "words",
 ]
-
-# A service id of its own comes first, then a well-known port or a magic, then what only its form tells.
-PROTOCOLS: tuple[Protocol, ...] = (
-    ipoib_cm.PROTOCOL,
-    sdp.PROTOCOL,
-    iser.PROTOCOL,
-    nfs.PROTOCOL,
-    rds.IPV4_PROTOCOL,
-    rds.IPV6_PROTOCOL,
-    lustre.PROTOCOL,
-    rtrs.PROTOCOL,
-    srp.RDMA_CM_PROTOCOL,
-    srp.PROTOCOL,
-    rsockets.PROTOCOL,
-    libfabric.PROTOCOL,
-    nvme.PROTOCOL,
-    ip_cm.RDMA_IP_CM_SERVICE,
-)
 
 
 def recognise(service_id: int, private_data: bytes) -> Protocol | None:
@@ -128,5 +95,5 @@ def _read(protocol: Protocol, message_type: str, private_data: bytes) -> tuple[b
 def _split(private_data: bytes) -> tuple[bytes | None, bytes]:
     """The RDMA IP CM header of a REQ's private data, if it has one, and the consumer data."""
     if RDMA_IP_CM.fits(private_data):
-        return private_data[: ip_cm.SIZE], private_data[ip_cm.SIZE :]
+        return private_data[:SIZE], private_data[SIZE:]
     return None, private_data

@@ -73,8 +73,13 @@ check_layout(RDMA_IP_CM, SIZE)
 
 # Stands for every service of this class whose consumer data is in no format that we know.
 RDMA_IP_CM_SERVICE = Protocol(
-    "RDMA IP CM", over_ip_cm=True, recognises=lambda service_id, data: service_id >> 24 == 1, layers={}
+    "RDMA IP CM",
+    known_by="class",
+    over_ip_cm=True,
+    recognises=lambda service_id, data: service_id >> 24 == 1,
+    layers={},
 )
+PROTOCOLS = (RDMA_IP_CM_SERVICE,)
 
 _REASONS = {
     0: "unspecified",

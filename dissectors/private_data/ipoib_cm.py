@@ -33,9 +33,12 @@ class IPoIB_CM(PrivateData):
 
 check_layout(IPoIB_CM, 8)
 
-PROTOCOL = Protocol(
-    "IPoIB-CM",
-    over_ip_cm=False,
-    recognises=lambda service_id, data: service_id & ~0xFFFFFF in BASES,
-    layers={"REQ": (IPoIB_CM,), "REP": (IPoIB_CM,)},
+PROTOCOLS = (
+    Protocol(
+        "IPoIB-CM",
+        known_by="service id",
+        over_ip_cm=False,
+        recognises=lambda service_id, data: service_id & ~0xFFFFFF in BASES,
+        layers={"REQ": (IPoIB_CM,), "REP": (IPoIB_CM,)},
+    ),
 )

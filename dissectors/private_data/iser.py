@@ -30,9 +30,13 @@ class iSER_CM(PrivateData):
 
 check_layout(iSER_CM, 4)
 
-PROTOCOL = Protocol(
-    "iSER",
-    over_ip_cm=True,
-    recognises=lambda service_id, data: tcp_port(service_id) == PORT,
-    layers={"REQ": (iSER_CM,), "REP": (iSER_CM,)},
+PROTOCOLS = (
+    Protocol(
+        "iSER",
+        known_by="port",
+        ports=(PORT,),
+        over_ip_cm=True,
+        recognises=lambda service_id, data: tcp_port(service_id) == PORT,
+        layers={"REQ": (iSER_CM,), "REP": (iSER_CM,)},
+    ),
 )

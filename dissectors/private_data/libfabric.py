@@ -66,9 +66,12 @@ def _recognises(service_id: int, data: bytes) -> bool:
 
 _LAYERS = (LIBFABRIC_XRC,)
 
-PROTOCOL = Protocol(
-    "libfabric verbs XRC",
-    over_ip_cm=True,
-    recognises=_recognises,
-    layers={"REQ": _LAYERS, "REP": _LAYERS, "REJ": _LAYERS},
+PROTOCOLS = (
+    Protocol(
+        "libfabric verbs XRC",
+        known_by="form",
+        over_ip_cm=True,
+        recognises=_recognises,
+        layers={"REQ": _LAYERS, "REP": _LAYERS, "REJ": _LAYERS},
+    ),
 )

@@ -136,9 +136,13 @@ def _recognises(service_id: int, data: bytes) -> bool:
     return port is not None and (KIB_MSG.fits(data) or KIB_MSG_BE.fits(data))
 
 
-PROTOCOL = Protocol(
-    "Lustre o2iblnd",
-    over_ip_cm=True,
-    recognises=_recognises,
-    layers={"REQ": (KIB_MSG, KIB_MSG_BE), "REP": (KIB_MSG, KIB_MSG_BE), "REJ": (KIB_REJ, KIB_REJ_BE)},
+PROTOCOLS = (
+    Protocol(
+        "Lustre o2iblnd",
+        known_by="port",
+        ports=(PORT,),
+        over_ip_cm=True,
+        recognises=_recognises,
+        layers={"REQ": (KIB_MSG, KIB_MSG_BE), "REP": (KIB_MSG, KIB_MSG_BE), "REJ": (KIB_REJ, KIB_REJ_BE)},
+    ),
 )

@@ -47,11 +47,15 @@ class RPCRDMA_CM(PrivateData):
 
 check_layout(RPCRDMA_CM, 8)
 
-PROTOCOL = Protocol(
-    "NFS/RDMA",
-    over_ip_cm=True,
-    recognises=lambda service_id, data: (
-        tcp_port(service_id) == PORT or (tcp_port(service_id) is not None and RPCRDMA_CM.fits(data))
+PROTOCOLS = (
+    Protocol(
+        "NFS/RDMA",
+        known_by="port",
+        ports=(PORT,),
+        over_ip_cm=True,
+        recognises=lambda service_id, data: (
+            tcp_port(service_id) == PORT or (tcp_port(service_id) is not None and RPCRDMA_CM.fits(data))
+        ),
+        layers={"REQ": (RPCRDMA_CM,), "REP": (RPCRDMA_CM,)},
     ),
-    layers={"REQ": (RPCRDMA_CM,), "REP": (RPCRDMA_CM,)},
 )

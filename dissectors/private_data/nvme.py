@@ -80,9 +80,13 @@ def _recognises(service_id: int, data: bytes) -> bool:
     return hrqsize == hsqsize + 1 and hsqsize > 0
 
 
-PROTOCOL = Protocol(
-    "NVMe/RDMA",
-    over_ip_cm=True,
-    recognises=_recognises,
-    layers={"REQ": (NVMe_REQ,), "REP": (NVMe_REP,), "REJ": (NVMe_REJ,)},
+PROTOCOLS = (
+    Protocol(
+        "NVMe/RDMA",
+        known_by="loose form",
+        ports=(PORT,),
+        over_ip_cm=True,
+        recognises=_recognises,
+        layers={"REQ": (NVMe_REQ,), "REP": (NVMe_REP,), "REJ": (NVMe_REJ,)},
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from scapy.fields import StrField
 from scapy.packet import Packet
@@ -59,14 +59,20 @@ def _label(name: str) -> str:
     return " ".join(part.upper() if part in _ACRONYMS else part for part in name.split("_"))
 
 
+KnownBy = Literal["service id", "port", "form", "loose form", "class"]
+KNOWN_BY: tuple[KnownBy, ...] = get_args(KnownBy)  # the surest first: so protocols are asked
+
+
 @dataclass(frozen=True)
 class Protocol:
     """An upper protocol that sends private data with its REQ, REP or REJ."""
 
     name: str
+    known_by: KnownBy  # a service id of its own; a well-known port, or a magic elsewhere; what only its form tells
     over_ip_cm: bool  # its REQ begins with the RDMA IP CM header (if one is there: AF_IB addresses have none)
     recognises: Callable[[int, bytes], bool]  # by the REQ's service id and private data after the RDMA IP CM header
     layers: Mapping[str, tuple[type[PrivateData], ...]]  # by message type (REQ, REP, REJ): the first that fits
+    ports: tuple[int, ...] = ()  # well-known ones, in the TCP port space of the RDMA IP CM
 
     @property
     def short_name(self) -> str:

@@ -120,13 +120,18 @@ _REJECTS = (RDS_REJ, RDS_REJ_BE)
 
 IPV4_PROTOCOL = Protocol(
     "RDS",
+    known_by="port",
+    ports=(PORT_IPV4,),
     over_ip_cm=True,
     recognises=lambda service_id, data: tcp_port(service_id) == PORT_IPV4,
     layers={"REQ": (RDS_CM,), "REP": (RDS_CM,), "REJ": _REJECTS},
 )
 IPV6_PROTOCOL = Protocol(
     "RDS",
+    known_by="port",
+    ports=(PORT_IPV6,),
     over_ip_cm=True,
     recognises=lambda service_id, data: tcp_port(service_id) == PORT_IPV6,
     layers={"REQ": (RDS6_CM,), "REP": (RDS6_CM,), "REJ": _REJECTS},
 )
+PROTOCOLS = (IPV4_PROTOCOL, IPV6_PROTOCOL)

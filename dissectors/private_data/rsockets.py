@@ -65,9 +65,12 @@ class RSOCKETS_CM(PrivateData):
 
 check_layout(RSOCKETS_CM, _SIZE)
 
-PROTOCOL = Protocol(
-    "rsockets",
-    over_ip_cm=True,
-    recognises=lambda service_id, data: tcp_port(service_id) is not None and RSOCKETS_CM.fits(data),
-    layers={"REQ": (RSOCKETS_CM,), "REP": (RSOCKETS_CM,)},
+PROTOCOLS = (
+    Protocol(
+        "rsockets",
+        known_by="form",
+        over_ip_cm=True,
+        recognises=lambda service_id, data: tcp_port(service_id) is not None and RSOCKETS_CM.fits(data),
+        layers={"REQ": (RSOCKETS_CM,), "REP": (RSOCKETS_CM,)},
+    ),
 )

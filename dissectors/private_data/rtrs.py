@@ -122,9 +122,13 @@ def _recognises(service_id: int, data: bytes) -> bool:
     )
 
 
-PROTOCOL = Protocol(
-    "RTRS",
-    over_ip_cm=True,
-    recognises=_recognises,
-    layers={"REQ": (RTRS_REQ,), "REP": (RTRS_RSP,), "REJ": (RTRS_RSP,)},
+PROTOCOLS = (
+    Protocol(
+        "RTRS",
+        known_by="port",
+        ports=(PORT,),
+        over_ip_cm=True,
+        recognises=_recognises,
+        layers={"REQ": (RTRS_REQ,), "REP": (RTRS_RSP,), "REJ": (RTRS_RSP,)},
+    ),
 )

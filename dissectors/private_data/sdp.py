@@ -94,9 +94,12 @@ class SDP_HELLO_ACK(PrivateData):
 check_layout(SDP_HELLO, 68)
 check_layout(SDP_HELLO_ACK, 24)
 
-PROTOCOL = Protocol(
-    "SDP",
-    over_ip_cm=False,
-    recognises=lambda service_id, data: service_id >> 16 == _SERVICE,
-    layers={"REQ": (SDP_HELLO,), "REP": (SDP_HELLO_ACK,)},
+PROTOCOLS = (
+    Protocol(
+        "SDP",
+        known_by="service id",
+        over_ip_cm=False,
+        recognises=lambda service_id, data: service_id >> 16 == _SERVICE,
+        layers={"REQ": (SDP_HELLO,), "REP": (SDP_HELLO_ACK,)},
+    ),
 )

@@ -161,13 +161,16 @@ _ANSWERS = {"REP": (SRP_LOGIN_RSP,), "REJ": (SRP_LOGIN_REJ,)}
 
 PROTOCOL = Protocol(
     "SRP",
+    known_by="form",
     over_ip_cm=False,
     recognises=lambda service_id, data: service_id >> 24 != 1 and SRP_LOGIN_REQ.fits(data),
     layers={"REQ": (SRP_LOGIN_REQ,), **_ANSWERS},
 )
 RDMA_CM_PROTOCOL = Protocol(
     "SRP",
+    known_by="form",
     over_ip_cm=True,
     recognises=lambda service_id, data: tcp_port(service_id) is not None and SRP_LOGIN_REQ_RDMA.fits(data),
     layers={"REQ": (SRP_LOGIN_REQ_RDMA,), **_ANSWERS},
 )
+PROTOCOLS = (RDMA_CM_PROTOCOL, PROTOCOL)

@@ -106,11 +106,12 @@ def test_odd_widths_and_little_endian_numbers() -> None:
 
 
 def test_layouts_are_those_of_the_layers(root: Path) -> None:
-    """layouts.py and messages.py are written by a script; the layers' own field lists are what counts."""
+    """layouts.py, messages.py and service_ports.py are written by a script; the layers' own field lists are what counts."""
     source = (root / "scripts" / "layouts.py").read_text(encoding="utf-8")
     namespace: dict[str, Any] = {"__name__": "layouts", "__file__": str(root / "scripts" / "layouts.py")}
     exec(compile(source, "layouts.py", "exec"), namespace)
     assert (root / "ibcmtool" / "wire" / "layouts.py").read_text(encoding="utf-8") == namespace["layouts"]()
     assert (root / "ibcmtool" / "messages.py").read_text(encoding="utf-8") == namespace["messages"]()
+    assert (root / "ibcmtool" / "service_ports.py").read_text(encoding="utf-8") == namespace["ports"]()
     for layer in namespace["LAYERS"]:
         assert readers.layout(layer.__name__) == layout(layer)
