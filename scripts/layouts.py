@@ -1,4 +1,4 @@
-"""Writes what is derived from the dissectors: ibcmtool/wire/layouts.py, ibcmtool/messages.py, ibcmtool/service_ports.py.
+"""Writes what is derived from the dissectors: wire/layouts.py, messages.py and service_ports.py of ibcmtool.
 
 Usage: .venv/bin/python scripts/layouts.py
 """

@@ -106,7 +106,7 @@ def test_odd_widths_and_little_endian_numbers() -> None:
 
 
 def test_layouts_are_those_of_the_layers(root: Path) -> None:
-    """layouts.py, messages.py and service_ports.py are written by a script; the layers' own field lists are what counts."""
+    """What scripts/layouts.py writes; the layers' own field lists are what counts."""
     source = (root / "scripts" / "layouts.py").read_text(encoding="utf-8")
     namespace: dict[str, Any] = {"__name__": "layouts", "__file__": str(root / "scripts" / "layouts.py")}
     exec(compile(source, "layouts.py", "exec"), namespace)
