@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 
 class Duration(NamedTuple):
@@ -56,4 +56,12 @@ class Gid(NamedTuple):
 
 # A plain int is a count, a code or a setting; text is shown as it is; None stands for what is not known.
 Value = Duration | Time | Qpn | Psn | CommId | Tid | Guid | Gid | int | str | None
-Evidence = Mapping[str, Value | Sequence[Value] | Mapping[str, int]]
+# A mapping has counts by name, or the values of a field before and after.
+Evidence = Mapping[str, Value | Sequence[Value] | Mapping[str, int] | Mapping[str, Sequence[int | str]]]
+
+V = TypeVar("V")
+
+
+def known(kind: Callable[[int], V], number: int | None) -> V | None:
+    """A number of this kind; None where the capture cut it off."""
+    return None if number is None else kind(number)

@@ -56,9 +56,12 @@ def timer(timewait: Timewait) -> Ground:
     return Ground("timer", "weakened" if timewait.assumed else "proved")
 
 
-def one_clock(*steps: Step) -> Ground:
-    """One input holds all these messages, so that one clock stamped their times."""
-    return Ground("order", "proved" if len({step.message.file for step in steps}) == 1 else "unopposed")
+def one_clock(*steps: Step, otherwise: Strength = "unopposed") -> Ground:
+    """One input holds all these messages, so that one clock stamped their times.
+
+    otherwise: what it makes of the ground that their order, or the time between them, is by several clocks.
+    """
+    return Ground("order", "proved" if len({step.message.file for step in steps}) == 1 else otherwise)
 
 
 def confidence(grounds: Iterable[Ground]) -> Confidence:

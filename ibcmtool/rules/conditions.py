@@ -1,7 +1,7 @@
 """When a rule is worth asking: what a connection's history, or one look at the event, rules out.
 
 Most messages of most captures break nothing, and a million of them must cost little. So every rule says as closely as
-it can when it may have something to say (catalogue.rule): by `history`, a test of the connection's history, and by
+it can when it may have something to say (api.Rule): by `history`, a test of the connection's history, and by
 `when`, a test of a connection and the step that it has just made. Here are those that several rules share. What a rule
 has said there it need not check again.
 
@@ -12,8 +12,11 @@ them once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
+from ibcmtool.messages import Rej, Req
 from ibcmtool.model import Connection, Step
 
 ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
@@ -49,6 +52,15 @@ def over(history: str) -> bool:
     return "e" in history or "E" in history or rejected(history)
 
 
+def after(earlier: str, letters: str) -> Callable[[str], bool]:
+    """A test whether these letters come after the first of the earlier ones."""
+
+    def test(history: str) -> bool:
+        return letters in history.partition(earlier)[2]
+
+    return test
+
+
 def silent(history: str) -> bool:
     """The active side sent REQs, and perhaps a REJ; the passive side was not heard."""
     return not history.strip("^QJ") and history.startswith("Q")
@@ -65,34 +77,40 @@ def entangled(connection: Connection, step: Step) -> bool:
 
 
 def slow(connection: Connection, step: Step) -> bool:
-    """Whether this answer of the passive side comes after a REJ, or after half of the time that its REQ gives for it.
+    """Whether this answer of the passive side comes after more than half of the time that its REQ gives for it.
 
     It is counted from the first REQ.
     """
-    request = connection.request
-    if request is None:
-        return False
-    allowed = request.remote_cm_response_timeout
-    if allowed is not None and 2 * (step.message.time - connection.opened) > ANSWER_TIMES[allowed]:
-        return True
-    return connection.reject is not None
+    allowed = _answer_time(connection)
+    return allowed is not None and 2 * (step.message.time - connection.opened) > allowed
 
 
 def late(connection: Connection, step: Step) -> bool:
-    """Whether a slow answer comes after a REJ, or after all of that time."""
+    """Whether it comes after a REJ, or after all of that time."""
     if connection.reject is not None:
-        return True
-    allowed = connection.request.remote_cm_response_timeout
-    return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
+        return connection.request is not None
+    allowed = _answer_time(connection)
+    return allowed is not None and step.message.time - connection.opened > allowed
+
+
+def _answer_time(connection: Connection) -> int | None:
+    request = connection.request
+    if not isinstance(request, Req) or request.remote_cm_response_timeout is None:
+        return None
+    return ANSWER_TIMES[request.remote_cm_response_timeout]
 
 
 def refused_as_stale(connection: Connection, step: Step) -> bool:
     """Whether this REJ has reason 10."""
-    reason: int | None = step.message.fields.reason
-    return reason == STALE_CONNECTION
+    return rej_reason(step) == STALE_CONNECTION
 
 
 def timed_out(connection: Connection, step: Step) -> bool:
     """Whether this REJ has reason 4."""
-    reason: int | None = step.message.fields.reason
-    return reason == TIMEOUT
+    return rej_reason(step) == TIMEOUT
+
+
+def rej_reason(step: Step) -> int | None:
+    """The reason of a REJ; None where the capture cut it off, and for other messages."""
+    fields = step.message.fields
+    return fields.reason if isinstance(fields, Rej) else None

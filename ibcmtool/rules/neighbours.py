@@ -52,7 +52,7 @@ LOCAL_BIT = 0x02  # turned over in its first byte
     ),
 )
 def address_moved(event: Event, view: Context) -> Iterator[Verdict]:
-    tries = unanswered(event)
+    tries = unanswered(event.connection)
     if not tries or any(step.sightings for step in tries):
         return
     target, around = tries[-1].message.destination, envelope(tries[-1].message)
@@ -122,7 +122,7 @@ def _moved(connection: Connection, tries: list[Step], old: Holder, new: Holder) 
     ),
 )
 def roce_version_mismatch(event: Event, view: Context) -> Iterator[Verdict]:
-    tries = unanswered(event)
+    tries = unanswered(event.connection)
     message = tries[-1].message if tries else None
     other = OTHER_VERSION.get(message.transport) if message is not None else None
     if message is None or other is None:

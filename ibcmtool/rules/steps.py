@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import Connection, End, Event, Role, Step, Timewait
+from ibcmtool.formatting import duration
+from ibcmtool.model import Connection, End, Role, Step, Timewait
+from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
+
+F = TypeVar("F")
+
+
+def fields_of(step: Step, kind: type[F]) -> F:
+    """The fields of a message whose type is known to go with this class of messages.py."""
+    fields = step.message.fields
+    assert isinstance(fields, kind)
+    return fields
+
+
+def sender_of(step: Step) -> Role:
+    """The role of a step's sender, which is known: needs=("sender",)."""
+    return "active" if step.sender == "active" else "passive"
 
 
 def role_of(step: Step) -> Role | None:
@@ -66,6 +83,21 @@ def before(connection: Connection, step: Step) -> Iterator[Step]:
         yield connection.steps[index]
 
 
+def until(steps: Iterable[Step], latest: Step) -> list[Step]:
+    """Those of the steps that can have been sent before `latest`, whatever order the capture has them in."""
+    return [step for step in steps if step.message.time <= latest.message.time + DISORDER]
+
+
+def between(earlier: Step, later: Step) -> int:
+    """The time between two messages, in ns."""
+    return later.message.time - earlier.message.time
+
+
+def how_much_later(gaps: Sequence[int]) -> str:
+    """When the first and the last of some messages came after another, in words."""
+    return f"{duration(gaps[0])} later" if len(gaps) == 1 else f"{duration(gaps[0])} to {duration(gaps[-1])} later"
+
+
 def one_capture(*steps: Step) -> bool:
     """Whether one input holds all of them, so that one clock stamped their times."""
     return len({step.message.file for step in steps}) == 1
@@ -76,16 +108,15 @@ def heard(view: Context, connection: Connection, role: Role) -> bool:
     return connection.end(role).address in view.ports.heard or any(step.sender == role for step in connection.steps)
 
 
-def unanswered(event: Event) -> list[Step]:
+def unanswered(connection: Connection) -> list[Step]:
     """The sends of a REQ that nobody answered (conditions.silent), if there were to be no more or at least two.
 
     A requester that repeats itself has had no answer; one that rejects for another reason than a timeout had one.
     """
-    connection = event.connection
     requests = of_type(connection, "REQ")
     if not requests or connection.sidr:
         return []
-    if any(step.message.fields.reason != TIMEOUT for step in of_type(connection, "REJ")):
+    if any(rej_reason(step) != TIMEOUT for step in of_type(connection, "REJ")):
         return []
     tries = sends(connection, requests[-1])
     return tries if len(tries) > 1 or max_cm_retries(connection.request) == 0 else []
@@ -102,7 +133,7 @@ def gave_up(connection: Connection, step: Step) -> Step | None:
             break
         if earlier.message.type == "REQ":
             requests.append(earlier)
-        elif earlier.sender == "active" and earlier.message.type == "REJ" and earlier.message.fields.reason == TIMEOUT:
+        elif earlier.sender == "active" and rej_reason(earlier) == TIMEOUT:
             return earlier
         elif earlier.sender == "passive" and earlier.message.type in ("MRA", "REP"):
             return None  # the wait was stretched, or it was not a first answer

@@ -1,4 +1,4 @@
-"""H05, H08, H18: handshakes that are not completed, and messages after the end."""
+"""H18, H20: REQs that stay unanswered, and REQs that cross."""
 
 from __future__ import annotations
 
@@ -8,131 +8,18 @@ from ibcmtool.connections.tracker import Tracker
 from ibcmtool.model import Finding
 from ibcmtool.rules import Judge
 from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.values import Duration, Qpn
 
-WAIT = 4.294967296  # nominal time of response timeout 20
-
-
-def test_rep_repeated_to_exhaustion() -> None:
-    """H05"""
-    talk = Conversation()
-    talk.active(0, "REQ", max_cm_retries=3)
-    rep = talk.passive(0.01, "REP")
-    last = talk.repeat(rep, every=4.3, count=3)[-1]
-    finding = run(talk, until=60).only("H05")
-    assert (finding.severity, finding.confidence) == ("error", "certain")
-    assert finding.frames == ((0, rep.frame), (0, last.frame))
-    assert "4 of 4 sends of the REP over 12.9 s" in finding.message
-    assert "captured" in finding.message
-    assert finding.evidence["requests_repeated"] == 0
+A, B = Host("10.0.0.1"), Host("10.0.0.2")
 
 
-def test_repeated_req_shows_that_the_rep_does_not_arrive() -> None:
-    """H05"""
-    talk = Conversation()
-    req = talk.active(0, "REQ", max_cm_retries=1)
-    rep = talk.passive(0.01, "REP")
-    talk.again(4.31, rep)
-    talk.again(6.3, req)
-    finding = run(talk, until=60).only("H05")
-    assert finding.evidence["requests_repeated"] == 1
-    assert "did not get through" in finding.message
-
-
-def test_last_rep_is_confirmed() -> None:
-    """H05: the RTU comes after the last REP allowed."""
-    talk = Conversation()
-    talk.active(0, "REQ", max_cm_retries=1)
-    rep = talk.passive(0.01, "REP")
-    talk.again(4.31, rep)
-    talk.active(4.32, "RTU")
-    assert "H05" not in run(talk, until=60).codes
-
-
-def test_dreq_without_an_rtu() -> None:
-    """H05: worth knowing, nothing more."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    rep = talk.passive(0.01, "REP")
-    dreq, _ = talk.close(2)
-    finding = run(talk, until=60).only("H05")
-    assert finding.severity == "info"
-    assert finding.frames == ((0, rep.frame), (0, dreq.frame))
-
-
-def test_rtu_captured_after_the_dreq() -> None:
-    """H05: the capture has them out of order."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REP")
-    talk.active(0.02, "DREQ")
-    talk.active(0.021, "RTU")
-    talk.passive(0.03, "DREP")
-    assert "H05" not in run(talk, until=60).codes
-
-
-def test_capture_ends_after_the_rep() -> None:
-    """H05"""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REP")
-    assert run(talk).codes == []
-
-
-def test_rtu_long_after_the_close() -> None:
-    """H08"""
-    talk = Conversation()
-    _, _, rtu = talk.establish(0)
-    _, drep = talk.close(1)
-    late = talk.again(10, rtu)
-    finding = run(talk).only("H08")
-    assert (finding.severity, finding.confidence) == ("warning", "probable")
-    assert finding.frames == ((0, drep.frame), (0, late.frame))
-    assert "8.99 s after the DREP" in finding.message
-
-
-def test_rtu_just_after_the_close() -> None:
-    """H08: crossing."""
-    talk = Conversation()
-    _, _, rtu = talk.establish(0)
-    talk.close(1)
-    talk.again(1.5, rtu)
-    assert "H08" not in run(talk).codes
-
-
-def test_rep_repeated_after_the_active_side_rejected_it() -> None:
-    """H08: the REJ was lost; told once."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    rep = talk.passive(0.01, "REP")
-    talk.active(0.02, "REJ", reason=28)
-    talk.repeat(rep, every=4.3, count=3)
-    result = run(talk)
-    finding = result.only("H08")
-    assert finding.severity == "info"
-    assert "the REJ probably did not arrive" in finding.message
-    assert "H02" not in result.codes
-
-
-def test_mra_long_after_the_rej_of_its_side() -> None:
-    """H08: the REJ was lost and the REQ came again; the capture has that REQ a moment later."""
-    talk = Conversation()
-    req = talk.active(0, "REQ")
-    mra = talk.passive(0.01, "MRA")
-    talk.passive(20, "REJ")
-    talk.again(70, mra)
-    talk.again(70.01, req)
-    assert "H08" not in run(talk).codes
-
-
-def test_new_attempt_with_the_same_id_after_a_rej() -> None:
-    """H08: a repeated REQ begins anew."""
-    talk = Conversation()
-    req = talk.active(0, "REQ")
-    talk.passive(0.01, "REJ", reason=8)
-    talk.again(10, req)
-    talk.passive(10.01, "REP")
-    talk.active(10.02, "RTU")
-    assert "H08" not in run(talk).codes
+def calls(*, second_at: float = 0.005, service_id: int = 0x0000000001061C06) -> tuple[Conversation, Conversation]:
+    """A calls B with QPN 0x11, and B calls A with QPN 0x22."""
+    there = Conversation(A, B, active_qpn=0x11)
+    there.active(0, "REQ")
+    back = there.another(active=B, passive=A, active_qpn=0x22, service_id=service_id)
+    back.active(second_at, "REQ")
+    return there, back
 
 
 def test_every_req_unanswered() -> None:
@@ -146,7 +33,7 @@ def test_every_req_unanswered() -> None:
     assert "16 of 16 sends" in finding.message
     assert "95.9 s" in finding.message
     assert "no CM message of that address was ever captured" in finding.message
-    assert finding.evidence["span_ns"] == 95_899_500_000
+    assert finding.evidence["span"] == Duration(95_899_500_000)
 
 
 def test_unanswered_by_a_target_that_talks_to_others() -> None:
@@ -183,68 +70,6 @@ def test_mra_is_an_answer() -> None:
     talk.again(6.3, req)
     talk.passive(6.31, "MRA", service_timeout=20)
     assert "H18" not in run(talk, until=200).codes
-
-
-def test_data_without_an_rtu() -> None:
-    """H05"""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    rep = talk.passive(0.01, "REP")
-    data = talk.data(0.5, "active")
-    finding = run(talk, until=60).only("H05")
-    assert (finding.severity, finding.confidence) == ("info", "certain")
-    assert finding.frames == ((0, rep.frame),)
-    assert f"frame {data.frame}" in finding.message
-
-
-def test_rep_that_was_not_repeated() -> None:
-    """H05: the capture missed its RTU; that the passive side does not repeat tells that it arrived."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REP")
-    finding = run(talk, until=60).only("H05")
-    assert (finding.severity, finding.confidence) == ("info", "possible")
-    assert "not repeated in the 60 s that followed" in finding.message
-
-
-def test_rejected_rep_needs_no_rtu() -> None:
-    """H05"""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REP")
-    talk.active(0.02, "REJ", reason=28)
-    assert run(talk, until=60).codes == []
-
-
-def test_connection_that_began_earlier() -> None:
-    """H05: one direction may be missing."""
-    talk = Conversation()
-    rep = talk.passive(0, "REP")
-    talk.repeat(rep, every=4.3, count=15)
-    assert "H05" not in run(talk, until=200).codes
-
-
-def test_mra_after_the_rep() -> None:
-    """H05: what the active side promised is R06."""
-    talk = Conversation()
-    talk.active(0, "REQ", max_cm_retries=1)
-    rep = talk.passive(0.01, "REP")
-    talk.active(0.02, "MRA", service_timeout=18)
-    talk.again(4.31, rep)
-    result = run(talk, until=60)
-    assert "H05" not in result.codes
-    assert "R06" in result.codes
-
-
-def test_rep_after_the_passive_sides_own_rej() -> None:
-    """H08: H02 tells it, once."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REJ", reason=28)
-    talk.passive(20, "REP")
-    result = run(talk)
-    assert "H08" not in result.codes
-    assert len(result.of("H02")) == 1
 
 
 def test_requester_that_fell_silent() -> None:
@@ -375,3 +200,71 @@ def test_what_the_requester_sees() -> None:
     talk = Conversation(service_id=0x1000000000000048)
     talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
     assert "RDMA_CM" not in run(talk, until=60).only("H18").advice
+
+
+def test_two_calls_that_become_one_connection() -> None:
+    """H20"""
+    there, _ = calls()
+    rep = there.passive(0.05, "REP", qpn=0x22)
+    there.active(0.06, "RTU")
+    result = run(there)
+    finding = result.only("H20")
+    assert (finding.severity, finding.confidence) == ("info", "certain")
+    assert (finding.connection, finding.related) == (1, (2,))
+    assert finding.frames == ((0, 1), (0, 2), (0, rep.frame))
+    assert finding.message == (
+        "10.0.0.1 and 10.0.0.2 called each other within 5 ms for the same service, and the REP names QPN 0x000022,"
+        " which the other REQ had offered: one connection, opened from both ends."
+    )
+    assert finding.evidence == {"qpn": Qpn(0x22), "gap": Duration(5_000_000)}
+    assert {"S01", "S02", "S04", "X01"}.isdisjoint(result.codes)
+
+
+def test_the_other_end_may_answer() -> None:
+    """H20"""
+    _, back = calls()
+    back.passive(0.05, "REP", qpn=0x11)
+    finding = run(back).only("H20")
+    assert (finding.connection, finding.related) == (2, (1,))
+
+
+def test_two_connections_in_opposite_directions() -> None:
+    """H20: as IPoIB-CM and meshes have them, each with QPs of its own."""
+    there, back = calls()
+    for talk in (there, back):
+        talk.passive(0.05, "REP")
+        talk.active(0.06, "RTU")
+    assert "H20" not in run(there).codes
+
+
+def test_calls_for_two_services() -> None:
+    """H20: the QPN is in use twice, but this is no peer-to-peer connection."""
+    there, _ = calls(service_id=0x0000000001060001)
+    there.passive(0.05, "REP", qpn=0x22)
+    assert "H20" not in run(there).codes
+
+
+def test_call_that_was_over() -> None:
+    """H20: refused before; its QP serves the call of the other side now."""
+    there, back = calls()
+    back.passive(0.02, "REJ", reason=8)
+    there.passive(0.05, "REP", qpn=0x22)
+    assert "H20" not in run(there).codes
+
+
+def test_call_that_had_succeeded() -> None:
+    """H20: the QPN is connected already; S04 and X01 are about that."""
+    there, back = calls()
+    back.passive(0.02, "REP")
+    back.active(0.03, "RTU")
+    there.passive(0.05, "REP", qpn=0x22)
+    assert "H20" not in run(there).codes
+
+
+def test_call_to_somebody_else() -> None:
+    """H20"""
+    there = Conversation(A, B, active_qpn=0x11)
+    there.active(0, "REQ")
+    there.another(active=B, passive=Host("10.0.0.3"), active_qpn=0x22).active(0.005, "REQ")
+    there.passive(0.05, "REP", qpn=0x22)
+    assert "H20" not in run(there).codes

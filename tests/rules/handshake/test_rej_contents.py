@@ -1,61 +1,19 @@
-"""H09, H13-H15: what an MRA or a REJ says about itself."""
+"""H13-H17: what a REJ says."""
 
 from __future__ import annotations
 
 import pytest
-from conversation import Conversation, run
+from conversation import Conversation, Host, Result, run
+
+from ibcmtool.values import Guid
 
 ONE_BYTE = (14, 15, 16, 17, 20, 21, 22, 23, 26)  # SL, traffic class, hop limit, rate, MTU
+MELLANOX = 0x0002C9
 
 
-@pytest.mark.parametrize(("sender", "mraed"), [("active", 0), ("passive", 1)])
-def test_mra_about_a_message_of_its_own_side(sender: str, mraed: int) -> None:
-    """H09"""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REP")
-    mra = getattr(talk, sender)(0.02, "MRA", message_mraed=mraed)
-    finding = run(talk).only("H09")
-    assert (finding.severity, finding.confidence) == ("error", "certain")
-    assert finding.frames == ((0, mra.frame),)
-    assert finding.evidence == {"message_mraed": mraed, "sender": sender}
-
-
-def test_undefined_message_mraed() -> None:
-    """H09"""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "MRA", message_mraed=3)
-    assert "undefined" in run(talk).only("H09").message
-
-
-def test_mra_for_a_lap_that_was_not_captured() -> None:
-    """H09"""
-    talk = Conversation()
-    talk.establish()
-    talk.passive(1, "MRA", message_mraed=2)
-    assert run(talk).only("H09").confidence == "probable"
-
-
-def test_proper_mras() -> None:
-    """H09: one for the REQ, one for the REP, one for a LAP."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "MRA", message_mraed=0)
-    talk.passive(0.02, "REP")
-    talk.active(0.03, "MRA", message_mraed=1)
-    talk.active(0.04, "RTU")
-    talk.active(1, "LAP")
-    talk.passive(1.01, "MRA", message_mraed=2)
-    talk.passive(1.02, "APR")
-    assert "H09" not in run(talk).codes
-
-
-def test_mra_of_a_connection_that_began_earlier() -> None:
-    """H09: whose MRA this is would be a guess."""
-    talk = Conversation()
-    talk.passive(0, "MRA", message_mraed=1)
-    assert "H09" not in run(talk).codes
+def handshake(result: Result) -> list[str]:
+    """What the rules of this family say of it."""
+    return [code for code in result.codes if code.startswith("H")]
 
 
 @pytest.mark.parametrize(
@@ -86,15 +44,6 @@ def test_timeout_reject_as_linux_sends_it() -> None:
     assert run(talk).codes == []
 
 
-def test_timeout_reject_of_the_passive_side() -> None:
-    """H14: illumos sends it when its REP stays unanswered, with the GUID of the REP."""
-    talk = Conversation()
-    talk.active(0, "REQ")
-    talk.passive(0.01, "REP")
-    talk.passive(1, "REJ", reason=4, message_rejected=1)
-    assert run(talk).codes == []
-
-
 def test_timeout_reject_cut_before_its_guid() -> None:
     """H13: not captured is not "not sent"."""
     talk = Conversation()
@@ -113,6 +62,15 @@ def test_other_rejects_need_no_guid() -> None:
     assert run(talk).codes == []
 
 
+def test_timeout_reject_of_the_passive_side() -> None:
+    """H14: illumos sends it when its REP stays unanswered, with the GUID of the REP."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.passive(1, "REJ", reason=4, message_rejected=1)
+    assert run(talk).codes == []
+
+
 def test_timeout_reject_with_a_foreign_guid() -> None:
     """H14"""
     talk = Conversation()
@@ -122,7 +80,7 @@ def test_timeout_reject_with_a_foreign_guid() -> None:
     assert (finding.severity, finding.confidence) == ("error", "certain")
     assert finding.frames == ((0, req.frame), (0, rej.frame))
     assert "5054:00ff:feaa:0007" in finding.message
-    assert finding.evidence == {"guid": 0x5054_00FF_FEAA_0007, "known_guid": 0x5054_00FF_FEAA_0001}
+    assert finding.evidence == {"guid": Guid(0x5054_00FF_FEAA_0007), "known_guid": Guid(0x5054_00FF_FEAA_0001)}
 
 
 def test_timeout_reject_of_a_ca_without_a_guid() -> None:
@@ -183,3 +141,54 @@ def test_repeated_rejects_are_told_once() -> None:
     talk.again(4.3, req)
     talk.again(4.4, rej)
     assert len(run(talk).of("H15")) == 1
+
+
+@pytest.mark.parametrize("reason", [0, 34, 36, 0xFFFF])
+def test_reason_that_is_not_defined(reason: int) -> None:
+    """H16"""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    rej = talk.passive(0.1, "REJ", reason=reason)
+    talk.again(6.4, req)
+    talk.again(6.5, rej)
+    finding = run(talk).only("H16")
+    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert finding.frames == ((0, rej.frame),)
+    assert finding.message == f"REJ of 10.0.0.2 with reason {reason}, which is not defined."
+
+
+@pytest.mark.parametrize("reason", [1, 33, 35])
+def test_reason_that_is_defined(reason: int) -> None:
+    """H16"""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.1, "REJ", reason=reason)
+    assert "H16" not in run(talk).codes
+
+
+def test_vendor_id_in_a_rej() -> None:
+    """H17: once for each address."""
+    talk = Conversation()
+    talk.active(0, "REQ", ece_vendor_id=MELLANOX)
+    rej = talk.passive(0.1, "REJ", reason=8, local_comm_id=MELLANOX)
+    second = talk.another()
+    second.active(1, "REQ", ece_vendor_id=MELLANOX)
+    second.passive(1.1, "REJ", reason=8, local_comm_id=MELLANOX)
+    finding = run(talk).only("H17")
+    assert (finding.severity, finding.confidence) == ("info", "certain")
+    assert finding.frames == ((0, rej.frame),)
+    assert "REJ of 10.0.0.2 has Local Communication ID 0x000002c9: the Vendor ID" in finding.message
+    third = talk.another(passive=Host("10.0.0.3"))
+    third.active(2, "REQ", ece_vendor_id=MELLANOX)
+    third.passive(2.1, "REJ", reason=8, local_comm_id=MELLANOX)
+    assert [finding.connection for finding in run(talk).of("H17")] == [1, 3]
+
+
+def test_rejs_with_ids_of_their_own() -> None:
+    """H17: none, without ECE and with it, and a real one."""
+    talk = Conversation()
+    for start, vendor, local in ((0, 0, 0), (1, MELLANOX, 0), (2, MELLANOX, 0x0102A0B0)):
+        other = talk.another()
+        other.active(start, "REQ", ece_vendor_id=vendor)
+        other.passive(start + 0.1, "REJ", reason=8, local_comm_id=local)
+    assert not handshake(run(talk))

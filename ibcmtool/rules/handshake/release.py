@@ -1,0 +1,159 @@
+"""H08, H22, H23: messages of a connection that has ended, and of its end before it had begun (IBA 12.9.7, 12.10.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.connections.timers import response_wait
+from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.formatting import duration, times
+from ibcmtool.messages import Dreq
+from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import over, rej_reason
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
+from ibcmtool.values import Duration
+
+AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
+
+H08 = rule(
+    "H08",
+    "message-after-end",
+    "A handshake message long after both sides had left",
+    severity="warning",
+    clause="IBA 12.9.7; no state after the end accepts these messages (Linux cm.c handlers)",
+    explanation="After DREP, or after a REJ, the exchange is over for both sides. An RTU, MRA, LAP, APR or REP for it"
+    " more than one response timeout later is dropped by every CM known: its sender holds a state that its peer has"
+    " given up. When the late message only repeats an earlier one, its sender probably never got the REJ: information.",
+    false_positives="Messages that cross the end on the wire (within one response timeout) are not reported, nor an"
+    " MRA after a REJ that may answer a repeated REQ. Clocks of several inputs may disagree (then possible). Delayed"
+    " duplicates from the network look the same.",
+    advice="Check the sender of the late message: it holds the connection still. Expect S02 when it returns.",
+)
+
+
+@H08.on_step(*AFTER_END, history=over)
+def message_after_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    message = step.message
+    late: list[Step] = []
+    end = None
+    for earlier in before(connection, step):
+        if earlier.message.type in ("REQ", "SIDR_REQ"):
+            return  # a new attempt since
+        if earlier.message.type in ("DREP", "REJ"):
+            end = earlier
+            break
+        if earlier.message.type in AFTER_END:
+            late.append(earlier)
+    if end is None or (end.message.type == "REJ" and _after_rej_by_others(step, end)):
+        return
+    wait = max(response_wait(connection.request, role).nominal for role in PEER)
+    gap = between(end, step)
+    if gap <= wait or any(between(end, old) > wait for old in late):
+        return
+    if not context.covered(connection, end.message.time, message.time):
+        return
+    unaware = step.retransmission_of is not None and end.message.type == "REJ" and step.sender != end.sender
+    yield Verdict(
+        f"{message.type} {duration(gap)} after the {end.message.type} that ended the exchange (one response"
+        f" timeout: {duration(wait)})."
+        + (" It repeats an earlier one: the REJ probably did not arrive." if unaware else ""),
+        (end, step),
+        {"gap": Duration(gap), "wait": Duration(wait)},
+        (unopposed("not a copy"), one_clock(end, step, otherwise="weakened")),
+        severity="info" if unaware else None,
+    )
+
+
+def _after_rej_by_others(step: Step, reject: Step) -> bool:
+    """Whether this message after a REJ is left to H02, or no wonder."""
+    if step.message.type == "REP":
+        return reject.sender == "passive" or rej_reason(reject) == TIMEOUT
+    # The REJ was lost, and a REQ came again that the capture has late or not at all.
+    return step.message.type == "MRA" and step.sender == "passive"
+
+
+H22 = rule(
+    "H22",
+    "drep-for-nothing",
+    "A DREP answers a DREQ that is not in the capture",
+    severity="info",
+    clause="IBA 12.10.8 (communication release); Linux cm_issue_drep",
+    explanation="A DREP is sent for a DREQ only. Mostly the capture has lost that DREQ, so that it does not show who"
+    " closed the connection, and when. Otherwise the sender made the DREP up, and its end of the connection is gone.",
+    false_positives="None: it states what is missing. Silent if the connection's beginning was not captured (C02), if"
+    " nothing of the DREQ's sender was, and if the capture ends with the DREP.",
+    advice="Check the capture for drops before asking which side closed.",
+)
+
+
+def _drep_alone(history: str) -> bool:
+    """One side sent a DREP, the other no DREQ."""
+    return "Q" in history and (("e" in history and "D" not in history) or ("E" in history and "d" not in history))
+
+
+@H22.on_event("ENDED", history=_drep_alone, needs=("request",))
+def drep_for_nothing(event: Event, context: Context) -> Iterator[Verdict]:
+    connection = event.connection
+    for role, peer in PEER.items():
+        dreps = of_type(connection, "DREP", sender=role)
+        if not dreps or of_type(connection, "DREQ", sender=peer):
+            continue
+        if heard(context, connection, peer) and event.time - dreps[0].message.time > DISORDER:
+            yield Verdict(
+                f"DREP of the {role} side, but no DREQ of the {peer} side was captured.",
+                (dreps[0],),
+                {"dreps": len(dreps), "sender": role},
+                (weakened("complete"),),
+            )
+
+
+H23 = rule(
+    "H23",
+    "dreq-before-established",
+    "A DREQ for a connection that was not established",
+    severity="warning",
+    clause="IBA 12.9.7 (a handshake is ended by REJ); Linux cm_dreq_handler ignores it before REP sent",
+    explanation="Before the REP there is no connection to close: a requester that gives up sends REJ 4, a passive side"
+    " REJ 28. A DREQ is ignored then, so that the other side goes on with the handshake, and its sender repeats it in"
+    " vain. Certain if it names Remote Communication ID 0, as one who has had no answer must.",
+    false_positives="If the DREQ names both ids there most likely was a REP that is missing from the capture:"
+    " information only, and silent when nothing of the other side was ever captured. A REP up to 50 ms later counts.",
+    advice="Look at the CM or consumer that sent the DREQ; its peer keeps its half of the attempt until a timeout.",
+)
+
+
+def _dreq_before_rep(history: str) -> bool:
+    head, dreq, _ = history.replace("d", "D").partition("D")
+    return bool(dreq) and "Q" in head and not any(letter in head for letter in "pPuUeE")
+
+
+@H23.on_event("ENDED", history=_dreq_before_rep, needs=("request",))
+def dreq_before_established(event: Event, context: Context) -> Iterator[Verdict]:
+    """At the end: a message that the capture has late may have been sent in time."""
+    connection = event.connection
+    dreq = of_type(connection, "DREQ")[0]
+    sender = dreq.sender
+    if sender == "unknown" or connection.late_duplicate_of or until(of_type(connection, "REP", "RTU"), dreq):
+        return
+    nameless = sender == "active" and fields_of(dreq, Dreq).remote_comm_id == 0
+    if not nameless and not heard(context, connection, PEER[sender]):
+        return
+    request = of_type(connection, "REQ")[0]
+    dreqs, dreps = of_type(connection, "DREQ", sender=sender), of_type(connection, "DREP", sender=PEER[sender])
+    gap = between(request, dreq)
+    yield Verdict(
+        f"DREQ of the {sender} side {duration(gap)} after the REQ, before any REP: "
+        + (
+            "it names Remote Communication ID 0, so its sender had no answer yet."
+            if nameless
+            else "none was captured, though the DREQ names both Communication IDs."
+        )
+        + (" It was answered with a DREP." if dreps else f" Sent {times(len(dreqs))}, and no DREP was captured."),
+        (request, dreq),
+        {"gap": Duration(gap), "dreqs": len(dreqs), "dreps": len(dreps)},
+        (one_clock(request, dreq) if nameless else weakened("complete"),),
+        severity=None if nameless else "info",
+    )

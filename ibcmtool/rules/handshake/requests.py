@@ -1,0 +1,157 @@
+"""H18, H20: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1, 12.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.formatting import duration, end_name, qpn
+from ibcmtool.model import Connection, Event, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import entangled, first, silent
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import between, heard, of_type, unanswered
+from ibcmtool.rules.symptoms import of_silence
+from ibcmtool.values import Duration, Qpn, known
+
+H18 = rule(
+    "H18",
+    "req-exhausted",
+    "The requester gave up: none of its REQs was answered",
+    severity="warning",
+    clause="IBA 12.9.7.1 and 12.7.27 (Max CM Retries); Linux cm_process_send_error",
+    explanation="The requester sent its REQ Max CM Retries + 1 times, or fewer times and then a REJ with reason 4"
+    " (timeout); its consumer sees an unreachable peer. The REQs passed the capture point. What happened behind it is"
+    " not in the capture: the target is down, filters or drops CM MADs, ignores the REQ (Linux does so while it holds"
+    " a connection with the same Communication ID), or its answers take a path that is not captured. Where all"
+    " messages of an input are from or to one address it was probably captured there: at the target's side the REQs"
+    " did arrive. A requester whose REQs never came by the capture point is C02.",
+    false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
+    " requester ended early. A REJ earlier than one timeout after the first REQ is the consumer's will, and no"
+    " finding. If nothing of the target's address was ever captured, its direction may be missing from the capture"
+    " (then probable). Silent when an MRA, REP or REJ was seen.",
+    advice="If captured at the target's port, the network delivered the REQs: look at the target (link state,"
+    " listener, firewall for UDP 4791, CM drops in sysfs cm_rx_msgs). If captured at the requester's, capture at the"
+    " target too.",
+)
+
+
+def _given_up(history: str) -> bool:
+    return silent(history) and history.count("J") < 2
+
+
+@H18.on_event("REQ_EXHAUSTED", history=_given_up)
+def req_exhausted(event: Event, context: Context) -> Iterable[Verdict]:
+    return _unanswered(event.connection, None, event.time, context)
+
+
+@H18.on_step("REJ", history=_given_up)
+def req_given_up(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    return _unanswered(connection, step, step.message.time, context)
+
+
+def _unanswered(connection: Connection, reject: Step | None, now: int, context: Context) -> Iterator[Verdict]:
+    """The verdict on REQs that nobody had answered until `now`, when their sender gave up: with this REJ, if any."""
+    tries = unanswered(connection)  # of one that was not even repeated the answer was missed, or the requester ended
+    if not tries:
+        return
+    span, wait = between(tries[0], tries[-1]), response_wait(connection.request, "active").nominal
+    if reject is not None and between(tries[0], reject) < wait:
+        return
+    last = tries[-1].message.time
+    if not context.covered(connection, last, min(now, last + wait)):
+        return
+    retries = max_cm_retries(connection.request)
+    allowed = len(tries) if retries is None else retries + 1
+    responsive = heard(context, connection, "passive")
+    exhausted = len(tries) >= allowed
+    complete = reject is not None or exhausted
+    where, advice = _vantage(context, connection, tries)
+    yield Verdict(
+        f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered over {duration(span)}"
+        + (", then the requester gave up (REJ 4). " if reject else ". " if complete else ", then it fell silent. ")
+        + f"{where}; "
+        + (
+            "other CM messages of that address were captured."
+            if responsive
+            else "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
+            " captured."
+        ),
+        (tries[0], tries[-1], *((reject,) if reject is not None else ())),
+        {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
+        () if complete and responsive else ((unopposed if complete else weakened)("complete"),),
+        severity=None if complete else "info",
+        advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted else advice,
+    )
+
+
+def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:
+    """Did the REQs arrive, as far as the place tells where they were captured? In words, with advice of its own."""
+    file = tries[0].message.file
+    further = sum(any(copy.file != step.message.file for copy in step.sightings) for step in tries)
+    if further:
+        return f"The network carried {further} of them to a second capture point", None
+    coverage, ports = context.coverage, (connection.active.address, connection.passive.address)
+    if coverage.several:
+        places = coverage.places()
+        for place in sorted(set(places) - {places[step.message.file] for step in tries}):
+            both = coverage.packets(place, ports) or coverage.packets(place, ports[::-1])
+            if both and coverage.place_covers(place, tries[0].message.time, tries[-1].message.time):
+                return (
+                    f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
+                    "Look for drops between the two capture points: switch counters, PFC, MTU, a filter for UDP 4791.",
+                )
+    shared = context.ports.shared.get(file, ())
+    if len(shared) != 1:
+        return "The capture saw them at its capture point", None
+    if shared[0] == connection.passive.address:
+        return (
+            "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
+            "Look at the target: listener and its backlog, CM drops in sysfs cm_rx_msgs, firewall for UDP 4791.",
+        )
+    return (
+        "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",
+        "Capture at the target too: if the REQs are there, look at its listener and CM; if not, at the network.",
+    )
+
+
+H20 = rule(
+    "H20",
+    "simultaneous-connect",
+    "Both ends sent each other a REQ for one connection",
+    severity="info",
+    clause="IBA 12.10 (peer to peer); the CMs compare CA GUIDs, then QPNs, to agree on who is passive",
+    explanation="Two peers opened the same connection at the same time: their REQs for one service crossed, and the"
+    " REP to one of them names the QPN that the other REQ had offered. One end has become the passive side, and its"
+    " own REQ must go unanswered. Linux has no peer-to-peer mode: while it still holds the other REQ it takes the QPN"
+    " for one in use, and refuses the REP as stale (REJ 10).",
+    false_positives="Two REQs in opposite directions with a QP of their own each are two connections (IPoIB-CM,"
+    " meshes): silent, also when no REP was captured. Machines with the same CA GUID may look like one peer.",
+    advice="Nothing to do if the connection comes up. Else let one side listen and only the other connect.",
+)
+
+WAITING = ("REQ_SENT", "MRA_REQ_RCVD")
+
+
+@H20.on_step("REP", history=first, when=entangled)
+def simultaneous_connect(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    requests = of_type(connection, "REQ")
+    if not requests or connection.service_id is None:
+        return
+    for conflict in connection.reply_conflicts:
+        other = conflict.other
+        opposite = conflict.owner == "active" and conflict.same_peer and other.service_id == connection.service_id
+        if not opposite or conflict.owner_state not in WAITING:
+            continue
+        theirs, offered = of_type(other, "REQ")[0], connection.passive.qpn
+        gap = abs(between(requests[0], theirs))
+        yield Verdict(
+            f"{end_name(connection.active)} and {end_name(connection.passive)} called each other within"
+            f" {duration(gap)} for the same service, and the REP names QPN {qpn(offered)}, which the other REQ had"
+            " offered: one connection, opened from both ends.",
+            (requests[0], theirs, step),
+            {"qpn": known(Qpn, offered), "gap": Duration(gap)},
+            (one_clock(requests[0], theirs, step),),
+            related=(other,),
+        )

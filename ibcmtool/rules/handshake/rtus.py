@@ -1,0 +1,280 @@
+"""H04-H07: whether an RTU confirms the REP: one that fits none, that is missing, or that was lost (IBA 12.9.7).
+
+What has to be known in full is judged at the end of a connection: a message that the capture has late may have been
+sent in time. What the capture shows in order within DISORDER may have crossed on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ibcmtool.connections.matching import COPY_WINDOW
+from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.formatting import comm_id, count, duration, end_name, times
+from ibcmtool.messages import Rep, Rtu
+from ibcmtool.model import Connection, Event, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import after, first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
+from ibcmtool.values import CommId, Duration, known
+
+H04 = rule(
+    "H04",
+    "rtu-unmatched",
+    "An RTU that fits no REP",
+    severity="error",
+    clause="IBA 12.9.7.1; Linux cm_rtu_handler looks up both Communication IDs",
+    explanation="An RTU completes a handshake and names both ends by their Communication IDs. One with a Remote"
+    " Communication ID that no REP of this exchange gave is ignored by the receiver, which repeats its REP until it"
+    " gives up. With no REP captured at all it is information: the RTU itself shows that there was one.",
+    false_positives="The capture dropped the REP: then only information, and silent when nothing from the passive"
+    " side's address was ever captured.",
+    advice="Compare the RTU's Remote with the REP's Local Communication ID; check the capture for drops.",
+)
+
+
+def _unmatched(connection: Connection, step: Step) -> bool:
+    """Whether this RTU names another id than the REP gave."""
+    reply = connection.reply
+    return isinstance(reply, Rep) and reply.local_comm_id != fields_of(step, Rtu).remote_comm_id
+
+
+@H04.on_step("RTU", history=first, when=_unmatched, needs=("request",))
+def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    named = fields_of(step, Rtu).remote_comm_id
+    replies = of_type(connection, "REP")
+    given = [fields_of(reply, Rep).local_comm_id for reply in replies]
+    if named in given or not given:
+        return
+    if not context.covered(connection, replies[-1].message.time, step.message.time):
+        return  # another REP may have come meanwhile
+    yield Verdict(
+        f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
+        (replies[-1], step),
+        {"remote_comm_id": known(CommId, named), "reply_comm_id": known(CommId, given[-1])},
+    )
+
+
+def _rtu_first(history: str) -> bool:
+    """There was an RTU with no REP before it."""
+    return "U" in history.partition("p")[0]
+
+
+@H04.on_event("ENDED", history=_rtu_first, needs=("request",))
+def rtu_without_rep(event: Event, context: Context) -> Iterator[Verdict]:
+    """At the end, as a REP may be captured after its RTU."""
+    connection = event.connection
+    rtu = of_type(connection, "RTU")[0]
+    if connection.reply is not None or event.time - rtu.message.time <= DISORDER:
+        return
+    if heard(context, connection, "passive"):
+        named = fields_of(rtu, Rtu).remote_comm_id
+        yield Verdict(
+            f"RTU names Remote Communication ID {comm_id(named)}, but no REP to this REQ was captured from"
+            f" {end_name(connection.passive)}: the capture missed it.",
+            (connection.steps[0], rtu),
+            {"remote_comm_id": known(CommId, named)},
+            (weakened("complete"),),
+            severity="info",
+        )
+
+
+H05 = rule(
+    "H05",
+    "rtu-missing",
+    "A REP that no RTU followed",
+    severity="error",
+    clause="IBA 12.9.7.1, 12.9.7.2; COMM_EST makes the RTU dispensable once data arrives",
+    explanation="The active side confirms a REP with an RTU. If every REP allowed was sent and neither RTU, MRA nor"
+    " REJ came, the passive side drops the connection: an error, and the consumer sees a failed accept. If the"
+    " connection worked without a captured RTU (data or a DREQ followed, or the REP was not repeated) that is"
+    " information: the first data packet establishes the passive side as well.",
+    false_positives="An RTU lost before the capture point looks the same as one never sent; the sentence says not"
+    " captured. Silent when the REQ was not captured (the active side's direction may be missing) and after an MRA"
+    " (R06).",
+    advice="See whether the REPs reach the active side (is its REQ still repeated?): if not, the path from passive to"
+    " active is broken for CM MADs; if so, its consumer hangs between REP and RTU or its RTU is lost on the way.",
+)
+
+
+def _no_rtu(history: str) -> bool:
+    return "U" not in history
+
+
+@H05.on_event("REP_EXHAUSTED", history=_no_rtu, needs=("request", "reply"))
+def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
+    """A REP that was repeated to exhaustion."""
+    connection = event.connection
+    tries = _unconfirmed(connection)
+    if not _were_all(connection, tries):
+        return
+    last, wait = tries[-1].message.time, response_wait(connection.request, "passive").nominal
+    if not context.covered(connection, last, min(event.time, last + wait)):
+        return
+    span, allowed = between(tries[0], tries[-1]), 1 + (max_cm_retries(connection.request) or 0)
+    repeated = sum(
+        step.retransmission_of is not None and step.message.time > tries[0].message.time
+        for step in of_type(connection, "REQ")
+    )
+    yield Verdict(
+        f"{len(tries)} of {allowed} sends of the REP over {duration(span)}, and no RTU, MRA or REJ from"
+        f" {end_name(connection.active)} was captured."
+        + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
+        (tries[0], tries[-1]),
+        {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
+    )
+
+
+@H05.on_event("ENDED", history=_no_rtu, needs=("request", "reply"))
+def rtu_unseen(event: Event, context: Context) -> Iterator[Verdict]:
+    """A REP that was not repeated to the end, so that its RTU (or data) must have arrived."""
+    connection = event.connection
+    tries = _unconfirmed(connection)
+    if not tries or _were_all(connection, tries) or connection.reject is not None:
+        return
+    dreqs, data = of_type(connection, "DREQ"), connection.first_data.get("active")
+    silence = context.watched(connection, tries[-1].message.time, event.time)
+    wait = response_wait(connection.request, "passive").nominal
+    if dreqs:
+        proof = "a DREQ shows that the connection worked"
+    elif silence <= wait + wait // 4:
+        return  # the capture ends before the RTU had to be there
+    elif data is not None:
+        proof = f"data (frame {data.frame}) shows that the connection works"
+    else:
+        proof = (
+            f"the REP was not repeated in the {duration(silence)} that followed: it arrived, or the passive side ended"
+        )
+    yield Verdict(
+        f"No RTU was captured, but {proof}.",
+        (tries[0], *dreqs[:1]),
+        {"sends": len(tries), "dreqs": len(dreqs), "data_frame": data.frame if data is not None else None},
+        () if dreqs or data is not None else (weakened("complete"),),
+        severity="info",
+    )
+
+
+def _unconfirmed(connection: Connection) -> list[Step]:
+    """The sends of the REP; none if the active side asked for time, for a promise that was not kept is R06."""
+    replies = of_type(connection, "REP")
+    return sends(connection, replies[-1]) if replies and not of_type(connection, "MRA", sender="active") else []
+
+
+def _were_all(connection: Connection, tries: list[Step]) -> bool:
+    """Whether these are all sends that Max CM Retries allows, and more than one."""
+    retries = max_cm_retries(connection.request)
+    return bool(retries) and len(tries) > (retries or 0)
+
+
+H06 = rule(
+    "H06",
+    "rtu-repeated-alone",
+    "An RTU was sent again although no REP had asked for it",
+    severity="info",
+    clause="IBA 12.9.7.1; Linux cm_dup_rep_handler (an RTU is repeated for a repeated REP only)",
+    explanation="An RTU has no answer and so no timer: it is sent again when the REP comes again, which tells that the"
+    " first one was lost. An RTU repeated on its own comes from a CM that counts time instead, or its REP is missing"
+    " from the capture. The receiver drops it either way.",
+    false_positives="A repeated REP that the capture lost (hence never certain). REPs within 50 ms of either RTU"
+    " count. Copies of one packet are not counted; where the source has no BTH PSN, RTUs less than 1 s apart are taken"
+    " for copies.",
+    advice="Harmless. If it is frequent, check the capture for drops of the passive side's REPs.",
+)
+
+
+def _rtu_again(history: str) -> bool:
+    return "^U" in history and "p" in history
+
+
+@H06.on_event("ENDED", history=_rtu_again)
+def rtu_repeated_alone(event: Event, context: Context) -> Iterator[Verdict]:
+    connection = event.connection
+    rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
+    repeated = [reply for reply in replies if reply is not replies[0] or reply.message.time > rtus[0].message.time]
+    alone = [
+        (earlier, rtu)
+        for earlier, rtu in pairwise(rtus)
+        if rtu.retransmission_of is not None
+        and not _may_be_a_copy(earlier, rtu)
+        and not any(reply.message.time >= earlier.message.time - DISORDER for reply in until(repeated, rtu))
+    ]
+    if not alone:
+        return
+    earlier, rtu = alone[0]
+    gap = between(earlier, rtu)
+    yield Verdict(
+        f"RTU sent again after {duration(gap)}, and no repeated REP that asked for it was captured in between."
+        + (f" The same happened {times(len(alone) - 1)} more." if len(alone) > 1 else ""),
+        (earlier, rtu),
+        {"gap": Duration(gap), "times": len(alone), "rtus": len(rtus)},
+        (unopposed("complete"), one_clock(earlier, rtu, otherwise="weakened")),
+    )
+
+
+def _may_be_a_copy(earlier: Step, later: Step) -> bool:
+    """Whether two steps may be one packet that was captured twice: without a PSN nothing tells."""
+    return later.message.psn is None and between(earlier, later) < COPY_WINDOW
+
+
+H07 = rule(
+    "H07",
+    "rep-after-rtu",
+    "A REP came again after its RTU",
+    severity="info",
+    clause="IBA 12.9.7.2 (REP sent: repeat until the RTU); Linux cm_dup_rep_handler answers with the RTU again",
+    explanation="The passive side repeats its REP until the RTU, or data, reaches it. A REP behind the RTU tells that"
+    " the RTU was lost on the way: the connection comes up late. A warning if every REP allowed was sent and none"
+    " after the last was confirmed: the passive side has given up, while the active side takes the connection for"
+    " established. A warning too if another input shows that the RTU had come further on its way.",
+    false_positives="A REP within 50 ms of the RTU crossed it: silent. So are REPs after a newer REQ. A passive side"
+    " that was set going by data alone need not repeat, but Linux does as long as its consumer takes no notice.",
+    advice="Look for loss of CM packets from the active to the passive side. If the passive side gave up, close the"
+    " connection on the active side, which still believes in it.",
+)
+
+
+@H07.on_event("REP_EXHAUSTED", "ENDED", history=after("U", "p"))
+def rep_after_rtu(event: Event, context: Context) -> Iterator[Verdict]:
+    connection = event.connection
+    rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
+    rtu, last = rtus[0], replies[-1].message.time
+    requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
+    renewed = min(requests, default=event.time + 1)
+    late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
+    tries = sends(connection, replies[-1])
+    gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
+    if not late or gave_up != (event.kind == "REP_EXHAUSTED"):
+        return
+    arrived = any(copy.file != rtu.message.file and copy.time + DISORDER < last for copy in rtu.sightings)
+    gaps = [between(rtu, reply) for reply in late]
+    yield Verdict(
+        f"REP sent again {times(len(late))} after the RTU, {how_much_later(gaps)}"
+        + (": the RTU was captured on its way twice, but not taken" if arrived else ": the RTU did not get through")
+        + (f" ({count(len(rtus), 'RTU')} captured)." if len(rtus) > 1 else ".")
+        + (
+            f" All {len(tries)} sends allowed were used: the passive side gave up, the active side takes the connection"
+            " for established."
+            if gave_up
+            else ""
+        ),
+        (rtu, *late),
+        {
+            "reps_after_rtu": len(late),
+            "rtus": len(rtus),
+            "first_after": Duration(gaps[0]),
+            "last_after": Duration(gaps[-1]),
+        },
+        (one_clock(rtu, *late),),
+        severity="warning" if gave_up or arrived else None,
+    )
+
+
+def _confirmed(connection: Connection, time: int) -> bool:
+    """Whether the active side said anything after `time`: data, or any message."""
+    data = connection.last_data.get("active")
+    if data is not None and data.time > time:
+        return True
+    return any(step.sender == "active" and step.message.time > time for step in connection.steps)
