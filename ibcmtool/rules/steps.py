@@ -9,6 +9,7 @@ from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration
+from ibcmtool.messages import Req
 from ibcmtool.model import Connection, End, Role, Step, Timewait
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
@@ -22,6 +23,12 @@ def fields_of(step: Step, kind: type[F]) -> F:
     fields = step.message.fields
     assert isinstance(fields, kind)
     return fields
+
+
+def request_of(connection: Connection) -> Req:
+    """The fields of the connection's REQ, which was captured: needs=("request",)."""
+    assert isinstance(connection.request, Req)
+    return connection.request
 
 
 def sender_of(step: Step) -> Role:

@@ -15,7 +15,7 @@ from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.files import analyze
 from ibcmtool.evidence import confidence, proved, unopposed, weakened
 from ibcmtool.model import CmMessage, Connection, Finding, Step
-from ibcmtool.rules import CATALOGUE, Judge, Rule, drep
+from ibcmtool.rules import CATALOGUE, Judge, Rule
 from ibcmtool.rules.api import Need, Once, StepHandler, Verdict
 from ibcmtool.rules.conditions import again, anew, first, over
 from ibcmtool.rules.context import Context
@@ -160,7 +160,7 @@ def test_endless_histories_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -
 def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is bounded by the number of hosts, or by a constant."""
     monkeypatch.setattr(connections, "MOST_IDS", 32)
-    monkeypatch.setattr(drep, "TOLD_KEPT", 16)
+    monkeypatch.setattr(judge_module, "MOST_SUBJECTS", 16)
 
     def remembered(lives: int) -> dict[str, int]:
         judge, talk = Judge(), Conversation(Host(A), Host(B))
@@ -172,9 +172,9 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
             else:
                 life.repeat(life.active(10 * number + 1, "DREQ"), every=6.2, count=2)
         tell(judge, talk, until=lives * 10 + 1000)
-        return {code: len(memory) for code, memory in judge.context.memory.items()} | {
-            "heard": len(judge.context.ports.heard)
-        }
+        kept = {code: len(memory) for code, memory in judge.context.memory.items()}
+        spoken_of = {code: len(subjects) for code, subjects in judge._subjects.items()}
+        return kept | spoken_of | {"heard": len(judge.context.ports.heard)}
 
     few, many = remembered(60), remembered(180)
     assert few.pop("X02") <= 32

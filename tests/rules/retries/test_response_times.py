@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from conversation import Conversation, run
 
+from ibcmtool.values import Duration
+
 
 def test_rej_later_than_the_last_req_allows() -> None:
     """R04"""
@@ -20,7 +22,7 @@ def test_rej_later_than_the_last_req_allows() -> None:
     assert finding.frames == ((0, req.frame), (0, rej.frame))
     assert "8 s after the REQ" in finding.message
     assert "6.44 s" in finding.message
-    assert finding.evidence["allowed_ns"] == 4_294_967_296 + 2 * 1_073_741_824
+    assert finding.evidence["allowed"] == Duration(4_294_967_296 + 2 * 1_073_741_824)
 
 
 def test_rep_after_a_req_that_was_not_the_last_allowed() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, run
 
+from ibcmtool.values import Duration
+
 OFED = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22}
 
 
@@ -17,7 +19,7 @@ def test_a_req_that_will_be_repeated_for_minutes() -> None:
     assert (finding.severity, finding.confidence) == ("info", "certain")
     assert finding.frames == ((0, first.frame),)
     assert "this REQ is sent 16 times over 4 min 22 s" in finding.message
-    assert finding.evidence == {"budget_ns": 262_144_000_000, "sends": 16, "wait_ns": 16_384_000_000}
+    assert finding.evidence == {"budget": Duration(262_144_000_000), "sends": 16, "wait": Duration(16_384_000_000)}
 
 
 def test_one_finding_for_many_connections_with_one_setting() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.values import Duration
+
 
 def test_dreq_repeated_in_vain() -> None:
     """R07"""
@@ -112,7 +114,7 @@ def test_drep_long_after_the_only_dreq() -> None:
     assert (finding.severity, finding.confidence) == ("info", "probable")
     assert finding.frames == ((0, dreq.frame), (0, drep.frame))
     assert "DREP 12 s after the only DREQ" in finding.message
-    assert finding.evidence["timeout_ns"] == 4_294_967_296 + 2 * 1_073_741_824
+    assert finding.evidence["timeout"] == Duration(4_294_967_296 + 2 * 1_073_741_824)
 
 
 def test_drep_in_time_and_drep_of_a_repeated_dreq() -> None:

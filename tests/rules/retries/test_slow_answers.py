@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.values import Duration
+
 TARGET = Host("10.0.0.2")
 
 
@@ -37,7 +39,7 @@ def test_three_answers_near_the_timeout() -> None:
     assert finding.frames == ((0, reps[3].frame - 1), (0, reps[3].frame))
     assert "10.0.0.2 has answered 3 REQs with its REP only after more than half of the time allowed" in finding.message
     assert "at worst after 3.5 s of 6.44 s" in finding.message
-    assert finding.evidence == {"answers": 3, "slowest_ns": 3_500_000_000, "allowed_ns": 6_442_450_944}
+    assert finding.evidence == {"answers": 3, "slowest": Duration(3_500_000_000), "allowed": Duration(6_442_450_944)}
 
 
 def test_two_slow_answers_and_many_quick_ones() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from conversation import Conversation, run
 
+from ibcmtool.values import Duration
+
 
 def test_answer_after_the_time_that_an_mra_promised() -> None:
     """R06"""
@@ -46,7 +48,7 @@ def test_mra_that_nothing_followed() -> None:
     finding = run(talk, until=10).only("R06")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, mra.frame),)
-    assert finding.evidence["waited_ns"] == 9_900_000_000
+    assert finding.evidence["waited"] == Duration(9_900_000_000)
 
 
 def test_capture_ends_before_the_promise_is_due() -> None:
@@ -146,7 +148,7 @@ def test_gaps_that_an_mra_made_grow() -> None:
     assert "REP 75 s after the first of 3 REQs" in finding.message
     assert "68.7 s by an MRA (frame 3)" in finding.message
     assert "after 6.4 s and 67.6 s" in finding.message
-    assert finding.evidence["gaps_ns"] == [6_400_000_000, 67_600_000_000]
+    assert finding.evidence["gaps"] == [Duration(6_400_000_000), Duration(67_600_000_000)]
 
 
 def test_refused_after_an_mra() -> None:

@@ -1,0 +1,161 @@
+"""R07, R16: DREQs whose DREP never came, or came late (IBA 12.9.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ibcmtool.connections.deadlines import SLACK
+from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.formatting import address, duration, end_name, qpn
+from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import first
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import DISORDER, between, heard, of_type, sender_of, sends
+from ibcmtool.values import Duration
+
+NOTABLE = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
+
+R07 = rule(
+    "R07",
+    "drep-missing",
+    "A DREQ got no DREP",
+    severity="warning",
+    clause="IBA 12.9.7 (DREQ sent: to TimeWait when the retries are used up); Linux cm_process_send_error",
+    explanation="A DREQ is repeated until its DREP comes. Without one, the sender waits through every retry (73 s with"
+    " upstream RoCE defaults, minutes with OFED's) before its timewait begins, and the other side may hold the"
+    " connection still. Warning when every send allowed was captured, information when the sender stopped earlier. A"
+    " DREQ sent exactly once is told by S12.",
+    false_positives="If nothing was captured from the other side's address, its direction is probably missing"
+    " (possible only); a DREP lost before the capture point looks like none. Linux ignores a DREQ whose Remote QPN is"
+    " wrong (T05).",
+    advice="See whether the peer is alive. If it is, it dropped or never got the DREQ: its end of the connection stays"
+    " open until it notices, and a REQ that reuses the QPN will be refused as stale.",
+)
+
+
+@R07.on_event("DREQ_EXHAUSTED")
+def dreqs_exhausted(event: Event, context: Context) -> Iterator[Verdict]:
+    tries = _unanswered(event)
+    if tries and _were_all(event.connection, tries):
+        yield from _drep_missing(event, context, tries, exhausted=True)
+
+
+@R07.on_event("DREQ_LAPSED", once="connection")
+def dreqs_stopped(event: Event, context: Context) -> Iterator[Verdict]:
+    tries = _unanswered(event)
+    # A single one is S12's; and one that is sent again after all is not the last.
+    if len(tries) > 1 and not _were_all(event.connection, tries) and tries[-1].message.time <= event.time:
+        yield from _drep_missing(event, context, tries, exhausted=False)
+
+
+def _unanswered(event: Event) -> list[Step]:
+    """The sends of the newest DREQ of the event's end; none if a DREP was captured, perhaps before it."""
+    connection, role = event.connection, event.role or "active"
+    dreqs = of_type(connection, "DREQ", sender=role)
+    if not dreqs:
+        return []
+    tries = sends(connection, dreqs[-1])
+    dreps = of_type(connection, "DREP", sender=PEER[role])
+    return [] if any(between(tries[0], drep) >= -DISORDER for drep in dreps) else tries
+
+
+def _were_all(connection: Connection, tries: list[Step]) -> bool:
+    """Whether these are all sends that Max CM Retries allows."""
+    retries = max_cm_retries(connection.request)
+    return retries is not None and len(tries) > retries
+
+
+def _drep_missing(event: Event, context: Context, tries: list[Step], *, exhausted: bool) -> Iterator[Verdict]:
+    connection, role = event.connection, event.role or "active"
+    last, wait = tries[-1].message.time, response_wait(connection.request, role).nominal
+    if not context.covered(connection, last, min(event.time, last + wait)):
+        return
+    span, retries = between(tries[0], tries[-1]), max_cm_retries(connection.request)
+    allowed = None if retries is None else retries + 1
+    responsive = heard(context, connection, PEER[role])
+    sent = f"{len(tries)}" if allowed is None else f"{len(tries)} of {allowed}"
+    yield Verdict(
+        f"{sent} sends of the {role} side's DREQ over {duration(span)}, and no DREP from"
+        f" {end_name(connection.peer(role))} was captured."
+        + ("" if responsive else " Nothing of that address was: perhaps only one direction is captured.")
+        + _asked_again_at_last(context, connection, role, tries),
+        (tries[0], tries[-1]) if len(tries) > 1 else (tries[0],),
+        {"sends": len(tries), "allowed": allowed, "span": Duration(span)},
+        () if responsive and exhausted else ((unopposed if responsive else weakened)("complete"),),
+        severity="warning" if exhausted and responsive else "info",
+        advice=_released(connection, role) if exhausted else None,
+    )
+
+
+def _asked_again_at_last(context: Context, connection: Connection, role: Role, dreqs: list[Step]) -> str:
+    """Whether the sender of the DREQs has asked its peer for a new connection since, and had waited for the retries."""
+    request = context.restarts.newest_request(connection.end(role))
+    if request is None or request.message.destination != connection.peer(role).address:
+        return ""
+    after, rest = between(dreqs[0], request), between(dreqs[-1], request)
+    if rest <= 0:
+        return ""
+    waited = rest * 10 >= response_wait(connection.request, role).minimum * 9
+    return f" Its next REQ came {duration(after)} after the first DREQ (frame {request.message.frame})" + (
+        ": so long it had waited for the DREP." if waited else "."
+    )
+
+
+def _released(connection: Connection, role: Role) -> str:
+    """What holds once all DREQs of `role` went unanswered."""
+    name, peer = end_name(connection.end(role)), connection.peer(role)
+    if connection.stale_by is not None and connection.stale_by.active.ca_guid == peer.ca_guid:
+        return (
+            f"{name} has let go: it takes QPN {qpn(peer.qpn)} again. Find out why no DREQ was answered: they went to"
+            f" {address(peer.address)}."
+        )
+    return (
+        f"{name} has let go and begins its timewait. {end_name(peer)} may hold its half still: until its consumer or"
+        f" its transport retries end it, a REQ with QPN {qpn(connection.end(role).qpn)} will be refused there as stale."
+        " See whether it is alive and gets the DREQs."
+    )
+
+
+R16 = rule(
+    "R16",
+    "drep-late",
+    "A DREP came late, and its DREQ had not been repeated",
+    severity="info",
+    clause="Linux ib_destroy_cm_id (one DREQ, no wait for the DREP); IBA 12.10.8",
+    explanation="The DREP came later than the timeout of the DREQ, which its sender would have repeated by then if it"
+    " had still been there: a process that ends or crashes leaves a single DREQ. Its peer got it and let go in the"
+    " end, so that nothing stays behind; until the DREP it held its half of the connection.",
+    false_positives="Repetitions of the DREQ that are missing from the capture (never more than probable).",
+    advice="Nothing to do if the process ended on purpose. What the peer's consumer did until the DREP is its own.",
+)
+
+
+def _one_dreq_answered(history: str) -> bool:
+    lower = history.lower()
+    return first(history) and lower.count("d") == 1 and lower.count("e") == 1
+
+
+def _late(connection: Connection, step: Step) -> bool:
+    """Whether this DREP comes long after what was said before it."""
+    steps = connection.steps
+    return len(steps) > 1 and between(steps[-2], step) > NOTABLE
+
+
+@R16.on_step("DREP", history=_one_dreq_answered, when=_late, needs=("request", "sender"))
+def drep_late(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    sender = sender_of(step)
+    (dreq,) = of_type(connection, "DREQ")
+    wait, gap = response_wait(connection.request, PEER[sender]).nominal, between(dreq, step)
+    if connection.established is None or dreq.sender != PEER[sender] or gap <= wait + wait // SLACK:
+        return
+    if context.covered(connection, dreq.message.time, step.message.time):
+        yield Verdict(
+            f"DREP {duration(gap)} after the only DREQ, which {end_name(connection.peer(sender))} did not repeat after"
+            f" {duration(wait)}: its owner had ended, it seems. Until then {end_name(connection.end(sender))} held its"
+            " half of the connection.",
+            (dreq, step),
+            {"gap": Duration(gap), "timeout": Duration(wait)},
+            (unopposed("complete"),),
+        )

@@ -1,0 +1,174 @@
+"""R06, R15: what an MRA promised, and the time that it took (IBA 12.6.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ
+from ibcmtool.connections.deadlines import SLACK
+from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
+from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.formatting import duration, end_name, listed
+from ibcmtool.messages import Mra
+from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import first, rej_reason, with_mra
+from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import before, between, fields_of, of_type, sender_of
+from ibcmtool.values import Duration
+
+QUESTIONS: dict[int | None, str] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
+# What answers the message that an MRA acknowledged.
+ANSWERS: dict[int | None, tuple[str, ...]] = {
+    MRA_OF_REQ: ("REP", "REJ"),
+    MRA_OF_REP: ("RTU", "REJ"),
+    MRA_OF_LAP: ("APR", "REJ"),
+}
+ENDINGS = ("REJ", "DREQ", "DREP")
+ANSWERS_LOST = 7  # so many in a row may be lost on the way
+ASKED_AGAIN = " The other side asked again in between: an earlier answer may have been lost."
+
+R06 = rule(
+    "R06",
+    "mra-promise-broken",
+    "An MRA promised an answer that came too late or never",
+    severity="warning",
+    clause="IBA 12.6.6 (Service Timeout)",
+    explanation="The sender of an MRA promises its answer (REP or REJ; RTU or REJ; APR) within the Service Timeout."
+    " Later, the other side may have given up. The last MRA for a message counts.",
+    false_positives="Silent when the other side ended the attempt first, or when the capture ends before the promise"
+    " is due. An answer that the capture dropped looks like none (then probable). Information where the other side"
+    " repeated its message up to seven times after the MRA, as answers to it may have been lost; and where it should"
+    " have repeated it, but did not.",
+    advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
+)
+
+
+def _first_with_mra(history: str) -> bool:
+    return first(history) and with_mra(history)
+
+
+@R06.on_step("REP", "REJ", "RTU", "APR", history=_first_with_mra, needs=("sender",))
+def mra_promise_late(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    mra = _mra_before(connection, step)
+    if mra is None:
+        return
+    fields = fields_of(mra, Mra)
+    timeout = fields.service_timeout
+    if timeout is None or step.message.type not in ANSWERS.get(fields.message_mraed, ()):
+        return
+    gap, promised = between(mra, step), exponent(timeout)
+    if gap <= promised or not context.covered(connection, mra.message.time, step.message.time):
+        return
+    asked_again = 1 <= _asked_again(connection, mra, sender_of(step)) <= ANSWERS_LOST
+    yield Verdict(
+        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
+        + (ASKED_AGAIN if asked_again else ""),
+        (mra, step),
+        {"gap": Duration(gap), "service_timeout": timeout, "promised": Duration(promised)},
+        (weakened("received") if asked_again else one_clock(mra, step),),
+        severity="info" if asked_again else None,
+    )
+
+
+def _mra_before(connection: Connection, step: Step) -> Step | None:
+    """The message of the same side before this one, if it is an MRA: if not, that was answered already."""
+    newest = next((earlier for earlier in before(connection, step) if earlier.sender == step.sender), None)
+    return newest if newest is not None and newest.message.type == "MRA" else None
+
+
+def _asked_again(connection: Connection, mra: Step, role: Role) -> int:
+    """How often the side that got this MRA has sent anything after it: its message again, for want of the answer."""
+    return sum(step.sender == PEER[role] and between(mra, step) > 0 for step in connection.steps)
+
+
+@R06.on_event("ENDED", history=with_mra)
+def mra_promise_forgotten(event: Event, context: Context) -> Iterator[Verdict]:
+    """An MRA that nothing followed from either side, although the capture goes on beyond its promise."""
+    connection = event.connection
+    for role in PEER:
+        mra = next(reversed(of_type(connection, "MRA", sender=role)), None)
+        timeout = None if mra is None else fields_of(mra, Mra).service_timeout
+        if mra is None or timeout is None or role in connection.first_data:
+            continue
+        promised = exponent(timeout)
+        waited = context.watched(connection, mra.message.time, event.time)
+        if waited <= promised or _settled(connection, mra, role, promised):
+            continue
+        doubt = _doubt(connection, mra, role, promised, waited)
+        yield Verdict(
+            f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
+            f" {duration(waited)} that followed.{doubt}",
+            (mra,),
+            {"service_timeout": timeout, "promised": Duration(promised), "waited": Duration(waited)},
+            ((weakened if doubt else unopposed)("complete"),),
+            severity="info" if doubt else None,
+        )
+
+
+def _settled(connection: Connection, mra: Step, role: Role, promised: int) -> bool:
+    """Whether the answer came, in time or not (that was judged when it came), or the other side ended it first."""
+    return any(
+        (step.sender == role and step.message.type != "MRA")
+        or (step.sender == PEER[role] and step.message.type in ENDINGS and between(mra, step) <= promised)
+        for step in connection.steps
+        if between(mra, step) > 0
+    )
+
+
+def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited: int) -> str:
+    """Why the answer that is missing may have been given all the same; empty if that is unlikely."""
+    asked_again = _asked_again(connection, mra, role)
+    if asked_again:
+        return ASKED_AGAIN if asked_again <= ANSWERS_LOST else ""
+    question = QUESTIONS.get(fields_of(mra, Mra).message_mraed, "")
+    sends = len(of_type(connection, question, sender=PEER[role]))
+    wait = response_wait(connection.request, PEER[role]).nominal
+    if sends > (max_cm_retries(connection.request) or 0) or waited <= promised + wait + wait // SLACK:
+        return ""
+    return f" Nor was the {question} sent again: its sender ended, or the capture lacks messages."
+
+
+R15 = rule(
+    "R15",
+    "mra-stretched",
+    "An MRA made the answer to a REQ take its time",
+    severity="info",
+    clause="IBA 12.6.6 (Service Timeout); Linux rdma_cm sends an MRA for a repeated REQ, cm_mra_handler",
+    explanation="The passive side asked for time with an MRA, and answered within it. Meanwhile the requester repeats"
+    " its REQ only after the time asked for, so that the gaps between its REQs grow from some seconds to more than a"
+    " minute: no message was lost, and no CM is to blame. Told when the answer took longer than one response timeout.",
+    false_positives="None: it accuses nobody. An answer later than promised is R06.",
+    advice="Look at why the accepting consumer takes so long (backlog, resources, a blocked event loop).",
+)
+
+
+def _answered_after_mra(history: str) -> bool:
+    """The first answer to a REQ after an MRA of the passive side."""
+    return first(history) and "m" in history and "p" not in history[:-1] and "j" not in history[:-1]
+
+
+@R15.on_step("REP", "REJ", history=_answered_after_mra)
+def mra_stretched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    requests, mra = of_type(connection, "REQ"), _mra_before(connection, step)
+    if step.sender != "passive" or mra is None or not requests:
+        return
+    fields = fields_of(mra, Mra)
+    if fields.service_timeout is None or fields.message_mraed != MRA_OF_REQ:
+        return
+    asked, took = exponent(fields.service_timeout), between(requests[0], step)
+    if between(mra, step) > asked or took <= response_wait(connection.request, "active").nominal:
+        return
+    passive, accepted = end_name(connection.passive), step.message.type == "REP"
+    gaps = [between(earlier, later) for earlier, later in pairwise(requests)]
+    again = f" The REQ came again after {listed([duration(gap) for gap in gaps])}, as timer and MRA say."
+    yield Verdict(
+        f"{'REP' if accepted else f'REJ (reason {rej_reason(step)})'} {duration(took)} after the"
+        f" {f'first of {len(requests)} REQs' if gaps else 'REQ'}: {passive} had asked for {duration(asked)} by an MRA"
+        f" (frame {mra.message.frame}), and kept to it." + (again if gaps else ""),
+        (requests[0], mra, step),
+        {"took": Duration(took), "asked": Duration(asked), "gaps": [Duration(gap) for gap in gaps]},
+        advice=f"Look at why the consumer of {passive} takes so long to {'accept' if accepted else 'refuse'} (backlog,"
+        " resources, a blocked event loop).",
+    )
