@@ -12,6 +12,7 @@ them once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
@@ -52,11 +53,15 @@ def over(history: str) -> bool:
     return "e" in history or "E" in history or rejected(history)
 
 
-def after(earlier: str, letters: str) -> Callable[[str], bool]:
-    """A test whether these letters come after the first of the earlier ones."""
+def matches(pattern: str) -> Callable[[str], bool]:
+    """A test whether all of the history matches this regular expression.
+
+    Histories may be long, so no pattern may need more than one pass: what stands before a letter excludes it.
+    """
+    compiled = re.compile(pattern)
 
     def test(history: str) -> bool:
-        return letters in history.partition(earlier)[2]
+        return compiled.fullmatch(history) is not None
 
     return test
 

@@ -19,8 +19,8 @@ class Context:
 
     `memory` is keyed by rule code; a rule reads only its own. It never grows with the number of connections: what a
     rule keeps there is bounded by the number of CAs (T08, T10), of pairs of ports and of inputs (C05) or of inputs
-    (X05), or by a constant, the newest staying (X02, S09, R11, R12). A connection that is kept (X02, T10) stays in memory
-    when the tracker has forgotten it.
+    (X05), or by a constant, the newest staying (X02, S09, R11, R12). A connection that is kept (X02, T10) stays in
+    memory when the tracker has forgotten it.
     """
 
     def __init__(self, policy: Policy = "relaxed", coverage: Coverage | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import duration
@@ -16,6 +16,14 @@ from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
 
 F = TypeVar("F")
+
+# By Message MRAed: the message that an MRA asks time for, and what answers that.
+MRAED: dict[int | None, str] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
+ANSWERS: dict[int | None, tuple[str, str]] = {
+    MRA_OF_REQ: ("REP", "REJ"),
+    MRA_OF_REP: ("RTU", "REJ"),
+    MRA_OF_LAP: ("APR", "REJ"),
+}
 
 
 def fields_of(step: Step, kind: type[F]) -> F:

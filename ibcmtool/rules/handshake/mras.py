@@ -11,15 +11,12 @@ from ibcmtool.formatting import duration
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first, with_mra
+from ibcmtool.rules.conditions import first, matches
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import DISORDER, between, fields_of, of_type, sender_of, until
+from ibcmtool.rules.steps import ANSWERS, DISORDER, MRAED, between, fields_of, of_type, sender_of, until
 from ibcmtool.values import Duration
 
-MRAED = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
-# Who sends an MRA about a message of the handshake, and what answers that.
-SENDERS: dict[int, Role] = {MRA_OF_REQ: "passive", MRA_OF_REP: "active"}
-ANSWERS = {MRA_OF_REQ: ("REP", "REJ"), MRA_OF_REP: ("RTU", "REJ")}
+SENDERS: dict[int | None, Role] = {MRA_OF_REQ: "passive", MRA_OF_REP: "active"}  # of an MRA in a handshake
 
 H09 = rule(
     "H09",
@@ -76,23 +73,14 @@ H10 = rule(
 )
 
 
-def _mra_after_answer(history: str) -> bool:
-    return with_mra(history) and (_follows(history, "m", "pj") or _follows(history, "M", "UJ"))
-
-
-def _follows(history: str, letter: str, earlier: str) -> bool:
-    """Whether the last `letter` comes after one of the `earlier` ones."""
-    head = history.rpartition(letter)[0]
-    return any(one in head for one in earlier)
-
-
-@H10.on_event("ENDED", history=_mra_after_answer)
+# An MRA after what answers it: of the passive side after its REP or REJ, of the active side after its RTU or REJ.
+@H10.on_event("ENDED", history=matches("[^pj]*[pj].*m.*|[^UJ]*[UJ].*M.*"))
 def mra_after_answer(event: Event, context: Context) -> Iterator[Verdict]:
     """At the end: a message that the capture has late may have been sent in time."""
     connection = event.connection
     for mra in of_type(connection, "MRA"):
         mraed = fields_of(mra, Mra).message_mraed
-        if mraed is None or mra.sender != SENDERS.get(mraed):
+        if mra.sender != SENDERS.get(mraed):
             continue
         answer = _answer_before(connection, mra, mraed)
         if answer is None:
@@ -103,15 +91,12 @@ def mra_after_answer(event: Event, context: Context) -> Iterator[Verdict]:
             " answered it.",
             (answer, mra),
             {"gap": Duration(gap), "message_mraed": mraed, "answer": kind},
-            (
-                (weakened if kind == "REJ" else unopposed)("complete"),
-                one_clock(answer, mra, otherwise="weakened"),
-            ),
+            ((weakened if kind == "REJ" else unopposed)("complete"), one_clock(answer, mra, otherwise="weakened")),
         )
         return
 
 
-def _answer_before(connection: Connection, mra: Step, mraed: int) -> Step | None:
+def _answer_before(connection: Connection, mra: Step, mraed: int | None) -> Step | None:
     """What had answered the message that this MRA asks time for; None if the other side has asked again since."""
     answers = [
         step

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.codes import (
-    CONSUMER_REJECT,
-    INVALID_COMM_ID,
-    INVALID_COMM_INSTANCE,
-    REQ_REJECTED,
-    TIMEOUT,
-)
+from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_COMM_ID, INVALID_COMM_INSTANCE, REQ_REJECTED, TIMEOUT
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, proved, unopposed
@@ -18,7 +12,7 @@ from ibcmtool.formatting import duration
 from ibcmtool.messages import Mra, Rej
 from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import after, first, rej_reason
+from ibcmtool.rules.conditions import matches, rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, before, between, fields_of, of_type
 from ibcmtool.values import Duration
@@ -43,11 +37,7 @@ H11 = rule(
 )
 
 
-def _after_rtu(history: str) -> bool:
-    return first(history) and "U" in history
-
-
-@H11.on_step("REJ", history=_after_rtu, needs=("request", "sender"))
+@H11.on_step("REJ", history=matches(r"[^U]*U.*(?<!\^)[Jj]"), needs=("request", "sender"))
 def rej_when_established(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     fields, active = fields_of(step, Rej), step.sender == "active"
     if fields.reason in (INVALID_COMM_ID, INVALID_COMM_INSTANCE, None):
@@ -107,7 +97,7 @@ H21 = rule(
 )
 
 
-@H21.on_event("ENDED", history=after("p", "j"), needs=("request",))
+@H21.on_event("ENDED", history=matches("[^p]*p.*j.*"), needs=("request",))
 def rep_and_rej(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     for reject in of_type(connection, "REJ", sender="passive"):

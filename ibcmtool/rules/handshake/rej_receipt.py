@@ -15,7 +15,7 @@ from ibcmtool.formatting import comm_id, count, times
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import after, rejected
+from ibcmtool.rules.conditions import matches, rejected
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, fields_of, how_much_later, of_type, until
 from ibcmtool.values import CommId, Duration, known
@@ -135,7 +135,7 @@ H19 = rule(
 )
 
 
-@H19.on_event("ENDED", history=after("j", "^Q"))
+@H19.on_event("ENDED", history=matches(r"[^j]*j.*\^Q.*"))
 def req_after_rej(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     rejects = of_type(connection, "REJ", sender="passive")
@@ -155,11 +155,6 @@ def req_after_rej(event: Event, context: Context) -> Iterator[Verdict]:
         )
         + (f" {count(len(rejects), 'REJ')} captured in all." if len(rejects) > 1 else ""),
         (reject, *again),
-        {
-            "repeated": len(again),
-            "rejects": len(rejects),
-            "reason": fields.reason,
-            "first_after": Duration(gaps[0]),
-        },
+        {"repeated": len(again), "rejects": len(rejects), "reason": fields.reason, "first_after": Duration(gaps[0])},
         (unopposed("received"), one_clock(reject, again[0], otherwise="weakened")),
     )

@@ -11,7 +11,7 @@ from ibcmtool.formatting import duration, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import over, rej_reason
+from ibcmtool.rules.conditions import matches, over, rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
 from ibcmtool.values import Duration
@@ -89,12 +89,8 @@ H22 = rule(
 )
 
 
-def _drep_alone(history: str) -> bool:
-    """One side sent a DREP, the other no DREQ."""
-    return "Q" in history and (("e" in history and "D" not in history) or ("E" in history and "d" not in history))
-
-
-@H22.on_event("ENDED", history=_drep_alone, needs=("request",))
+# One side sent a DREP, the other no DREQ.
+@H22.on_event("ENDED", history=matches("(?=.*Q)([^De]*e[^D]*|[^dE]*E[^d]*)"), needs=("request",))
 def drep_for_nothing(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     for role, peer in PEER.items():
@@ -125,12 +121,8 @@ H23 = rule(
 )
 
 
-def _dreq_before_rep(history: str) -> bool:
-    head, dreq, _ = history.replace("d", "D").partition("D")
-    return bool(dreq) and "Q" in head and not any(letter in head for letter in "pPuUeE")
-
-
-@H23.on_event("ENDED", history=_dreq_before_rep, needs=("request",))
+# A DREQ after a REQ, with no REP, RTU or DREP before it.
+@H23.on_event("ENDED", history=matches("[^QdDpPuUeE]*Q[^dDpPuUeE]*[dD].*"), needs=("request",))
 def dreq_before_established(event: Event, context: Context) -> Iterator[Verdict]:
     """At the end: a message that the capture has late may have been sent in time."""
     connection = event.connection

@@ -15,7 +15,7 @@ from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.messages import Rej, Rep
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first, late, rej_reason
+from ibcmtool.rules.conditions import first, late, matches, rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import before, between, fields_of, gave_up, of_type, one_capture
 from ibcmtool.values import CommId, Duration, Tid, known
@@ -40,12 +40,7 @@ H01 = rule(
 )
 
 
-def _rep_alone(history: str) -> bool:
-    """A REP is all that was seen."""
-    return history == "p"
-
-
-@H01.on_step("REP", history=_rep_alone)
+@H01.on_step("REP", history=matches("p"))
 def rep_without_req(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message, named = step.message, fields_of(step, Rep).remote_comm_id
     age = message.time - context.start
@@ -85,9 +80,17 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Itera
     earlier = list(before(connection, step))
     rejects = [old for old in earlier if old.sender == "passive" and _rejects_the_req(old)]
     if rejects:
-        requests = sum(old.message.type == "REQ" for old in earlier)
-        if requests <= len(rejects):
-            yield from _both_answers(connection, rejects, requests, step, context)
+        reject, requests = rejects[0], sum(old.message.type == "REQ" for old in earlier)
+        if requests <= len(rejects) and context.covered(connection, reject.message.time, step.message.time):
+            gap = between(reject, step)
+            yield Verdict(
+                f"The passive side rejected the REQ (reason {rej_reason(reject)}) and answered it with a REP"
+                f" {duration(gap)} later; {requests} REQ captured, {len(rejects)} REJ and this REP.",
+                (reject, step),
+                {"gap": Duration(gap), "requests": requests, "rejects": len(rejects)},
+                (one_clock(reject, step),),
+                severity="error",
+            )
         return
     end = gave_up(connection, step)
     if end is None or not context.covered(connection, end.message.time, step.message.time):
@@ -110,24 +113,6 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Itera
 def _rejects_the_req(step: Step) -> bool:
     fields = step.message.fields
     return isinstance(fields, Rej) and fields.message_rejected == REQ_REJECTED
-
-
-def _both_answers(
-    connection: Connection, rejects: list[Step], requests: int, reply: Step, context: Context
-) -> Iterator[Verdict]:
-    """The verdict on a REP behind at least as many REJs as REQs."""
-    reject = rejects[0]
-    if not context.covered(connection, reject.message.time, reply.message.time):
-        return
-    gap = between(reject, reply)
-    yield Verdict(
-        f"The passive side rejected the REQ (reason {rej_reason(reject)}) and answered it with a REP {duration(gap)}"
-        f" later; {requests} REQ captured, {len(rejects)} REJ and this REP.",
-        (reject, reply),
-        {"gap": Duration(gap), "requests": requests, "rejects": len(rejects)},
-        (one_clock(reject, reply),),
-        severity="error",
-    )
 
 
 H03 = rule(

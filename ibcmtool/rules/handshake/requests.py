@@ -9,7 +9,7 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import entangled, first, silent
+from ibcmtool.rules.conditions import entangled, first, matches
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import between, heard, of_type, unanswered
 from ibcmtool.rules.symptoms import of_silence
@@ -37,16 +37,12 @@ H18 = rule(
 )
 
 
-def _given_up(history: str) -> bool:
-    return silent(history) and history.count("J") < 2
-
-
-@H18.on_event("REQ_EXHAUSTED", history=_given_up)
+@H18.on_event("REQ_EXHAUSTED", history=matches("Q[Q^]*(J[Q^]*)?"))
 def req_exhausted(event: Event, context: Context) -> Iterable[Verdict]:
     return _unanswered(event.connection, None, event.time, context)
 
 
-@H18.on_step("REJ", history=_given_up)
+@H18.on_step("REJ", history=matches("Q[Q^]*(J[Q^]*)?"))
 def req_given_up(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
     return _unanswered(connection, step, step.message.time, context)
 

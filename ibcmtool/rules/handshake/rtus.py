@@ -16,7 +16,7 @@ from ibcmtool.formatting import comm_id, count, duration, end_name, times
 from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import after, first
+from ibcmtool.rules.conditions import first, matches
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
 from ibcmtool.values import CommId, Duration, known
@@ -58,12 +58,7 @@ def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Itera
     )
 
 
-def _rtu_first(history: str) -> bool:
-    """There was an RTU with no REP before it."""
-    return "U" in history.partition("p")[0]
-
-
-@H04.on_event("ENDED", history=_rtu_first, needs=("request",))
+@H04.on_event("ENDED", history=matches("[^p]*U.*"), needs=("request",))
 def rtu_without_rep(event: Event, context: Context) -> Iterator[Verdict]:
     """At the end, as a REP may be captured after its RTU."""
     connection = event.connection
@@ -100,11 +95,7 @@ H05 = rule(
 )
 
 
-def _no_rtu(history: str) -> bool:
-    return "U" not in history
-
-
-@H05.on_event("REP_EXHAUSTED", history=_no_rtu, needs=("request", "reply"))
+@H05.on_event("REP_EXHAUSTED", history=matches("[^U]*"), needs=("request", "reply"))
 def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
     """A REP that was repeated to exhaustion."""
     connection = event.connection
@@ -128,7 +119,7 @@ def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
     )
 
 
-@H05.on_event("ENDED", history=_no_rtu, needs=("request", "reply"))
+@H05.on_event("ENDED", history=matches("[^U]*"), needs=("request", "reply"))
 def rtu_unseen(event: Event, context: Context) -> Iterator[Verdict]:
     """A REP that was not repeated to the end, so that its RTU (or data) must have arrived."""
     connection = event.connection
@@ -185,11 +176,7 @@ H06 = rule(
 )
 
 
-def _rtu_again(history: str) -> bool:
-    return "^U" in history and "p" in history
-
-
-@H06.on_event("ENDED", history=_rtu_again)
+@H06.on_event("ENDED", history=matches(r"(?=.*p).*\^U.*"))
 def rtu_repeated_alone(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
@@ -236,7 +223,7 @@ H07 = rule(
 )
 
 
-@H07.on_event("REP_EXHAUSTED", "ENDED", history=after("U", "p"))
+@H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"))
 def rep_after_rtu(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")

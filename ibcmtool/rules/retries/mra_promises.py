@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ
+from ibcmtool.connections.codes import MRA_OF_REQ
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
@@ -13,18 +13,11 @@ from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first, rej_reason, with_mra
+from ibcmtool.rules.conditions import first, matches, rej_reason, with_mra
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import before, between, fields_of, of_type, sender_of
+from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
 from ibcmtool.values import Duration
 
-QUESTIONS: dict[int | None, str] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
-# What answers the message that an MRA acknowledged.
-ANSWERS: dict[int | None, tuple[str, ...]] = {
-    MRA_OF_REQ: ("REP", "REJ"),
-    MRA_OF_REP: ("RTU", "REJ"),
-    MRA_OF_LAP: ("APR", "REJ"),
-}
 ENDINGS = ("REJ", "DREQ", "DREP")
 ANSWERS_LOST = 7  # so many in a row may be lost on the way
 ASKED_AGAIN = " The other side asked again in between: an earlier answer may have been lost."
@@ -122,7 +115,7 @@ def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited:
     asked_again = _asked_again(connection, mra, role)
     if asked_again:
         return ASKED_AGAIN if asked_again <= ANSWERS_LOST else ""
-    question = QUESTIONS.get(fields_of(mra, Mra).message_mraed, "")
+    question = MRAED.get(fields_of(mra, Mra).message_mraed, "")
     sends = len(of_type(connection, question, sender=PEER[role]))
     wait = response_wait(connection.request, PEER[role]).nominal
     if sends > (max_cm_retries(connection.request) or 0) or waited <= promised + wait + wait // SLACK:
@@ -144,12 +137,8 @@ R15 = rule(
 )
 
 
-def _answered_after_mra(history: str) -> bool:
-    """The first answer to a REQ after an MRA of the passive side."""
-    return first(history) and "m" in history and "p" not in history[:-1] and "j" not in history[:-1]
-
-
-@R15.on_step("REP", "REJ", history=_answered_after_mra)
+# The first answer to a REQ after an MRA of the passive side.
+@R15.on_step("REP", "REJ", history=matches(r"[^mpj]*m[^pj]*(?<!\^)[pj]"))
 def mra_stretched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     requests, mra = of_type(connection, "REQ"), _mra_before(connection, step)
     if step.sender != "passive" or mra is None or not requests:

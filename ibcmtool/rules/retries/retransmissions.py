@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from itertools import pairwise
 
-from ibcmtool.connections.codes import MRA_OF_REP, MRA_OF_REQ
 from ibcmtool.connections.connection_index import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
@@ -19,11 +18,10 @@ from ibcmtool.model import PEER, Connection, Role, Step
 from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import again, anew
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, of_type, one_capture, sender_of, sends
+from ibcmtool.rules.steps import DISORDER, MRAED, before, between, fields_of, of_type, one_capture, sender_of, sends
 from ibcmtool.values import Duration, Tid
 
 RETRIED = ("REQ", "REP", "DREQ")
-MRAED = {"REQ": MRA_OF_REQ, "REP": MRA_OF_REP}
 MRAS_LOST = 7  # so many in a row may be lost on a bad way
 # Timers tick and captures stamp late; anything shorter than this share of the wait is too early.
 EARLY_TENTHS = 9
@@ -166,7 +164,7 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
     if mra is None:
         return
     fields = fields_of(mra, Mra)
-    if fields.service_timeout is None or fields.message_mraed != MRAED[step.message.type]:
+    if fields.service_timeout is None or MRAED.get(fields.message_mraed) != step.message.type:
         return
     gap, promised = between(mra, step), linux(fields.service_timeout)
     if gap <= DISORDER or gap * 10 >= promised * EARLY_TENTHS:

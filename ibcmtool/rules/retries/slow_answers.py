@@ -6,7 +6,6 @@ port.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import slow
+from ibcmtool.rules.conditions import matches, slow
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between
 from ibcmtool.values import Duration
@@ -60,11 +59,7 @@ R11 = rule(
 )
 
 
-def _request_alone(history: str) -> bool:
-    return history == "Qp"
-
-
-@R11.on_step("REP", history=_request_alone, when=slow)
+@R11.on_step("REP", history=matches("Qp"), when=slow)
 def near_timeout_setup(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     answer, allowed = step.message.time - connection.opened, response_wait(connection.request, "active").nominal
     if connection.opened - context.start <= DISORDER or not allowed // 2 < answer <= allowed:
@@ -94,14 +89,8 @@ R12 = rule(
     advice="Look at the accepting consumer, or raise the requester's response timeout.",
 )
 
-_repeated_request = re.compile(r"Q(?:\^Q)+p").fullmatch
 
-
-def _no_mra(history: str) -> bool:
-    return _repeated_request(history) is not None
-
-
-@R12.on_step("REP", history=_no_mra, when=slow)
+@R12.on_step("REP", history=matches(r"Q(\^Q)+p"), when=slow)
 def slow_without_mra(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     allowed = response_wait(connection.request, "active").nominal
     if not DISORDER < between(connection.steps[-2], step) <= allowed:
@@ -132,18 +121,16 @@ R13 = rule(
 )
 
 
-def _asked_after_reply(history: str) -> bool:
-    """A REQ was repeated after a REP, and the active side said nothing else."""
-    reply = history.find("p")
-    return reply >= 0 and "^Q" in history[reply:] and "U" not in history and "M" not in history
+# A REQ was repeated after a REP, and the active side said nothing else.
+ASKED_AFTER_REPLY = matches(r"(?=[^UM]*$)[^p]*p.*\^Q.*")
 
 
-@R13.on_step("REP", history=_asked_after_reply, once="subject")
+@R13.on_step("REP", history=ASKED_AFTER_REPLY, once="subject")
 def reply_came_late(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
     return _asked_in_vain(connection, connection.steps[:-1], step, context)
 
 
-@R13.on_event("ENDED", history=_asked_after_reply, once="subject")
+@R13.on_event("ENDED", history=ASKED_AFTER_REPLY, once="subject")
 def reply_never_came(event: Event, context: Context) -> Iterable[Verdict]:
     return _asked_in_vain(event.connection, event.connection.steps, None, context)
 
