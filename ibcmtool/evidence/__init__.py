@@ -20,6 +20,7 @@ Assumption = Literal[
     "received",  # what was seen arrived
     "not a copy",
     "timer",  # how long somebody waited
+    "meaning",  # a field, or an answer, means what we take it for
 ]
 Strength = Literal["proved", "unopposed", "weakened"]
 
@@ -54,6 +55,13 @@ def established(connection: Connection) -> Ground:
 def timer(timewait: Timewait) -> Ground:
     """The fields that this timewait is computed from were captured."""
     return Ground("timer", "weakened" if timewait.assumed else "proved")
+
+
+def in_timewait(timewait: Timewait, time: int) -> Ground:
+    """A timewait is not over at `time`: not the shortest that fits, or not the one that its owner is likely to keep."""
+    if timewait.assumed or time >= timewait.likely:
+        return weakened("timer")
+    return Ground("timer", "proved" if time < timewait.minimum else "unopposed")
 
 
 def one_clock(*steps: Step) -> Ground:

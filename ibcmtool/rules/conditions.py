@@ -12,6 +12,7 @@ them once.
 
 from __future__ import annotations
 
+from ibcmtool import services
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
 from ibcmtool.model import Connection, Step
@@ -96,3 +97,11 @@ def timed_out(connection: Connection, step: Step) -> bool:
     """Whether this REJ has reason 4."""
     reason: int | None = step.message.fields.reason
     return reason == TIMEOUT
+
+
+# -- of a connection ---------------------------------------------------------------------------------------------------
+
+
+def over_ipoib(connection: Connection) -> bool:
+    """Whether it serves IPoIB connected mode, whose requests are unlike others on purpose."""
+    return services.name(connection.service_id or 0).startswith("IPoIB")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.model import Connection, End, Event, Role, Step, Timewait
+from ibcmtool.formatting import address
+from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
+
+M = TypeVar("M")
 
 
 def role_of(step: Step) -> Role | None:
@@ -31,6 +35,18 @@ def ended_in_sight(connection: Connection, timewait: Timewait, context: Context)
     """Whether nothing could end the connection unseen before this timewait is said to begin."""
     last = max((step.message.time for step in connection.steps if step.message.time <= timewait.start), default=0)
     return context.covered(connection, last, timewait.start)
+
+
+def fields_of(step: Step, kind: type[M]) -> M:
+    """The fields of a step that is known to be such a message."""
+    fields = step.message.fields
+    assert isinstance(fields, kind)
+    return fields
+
+
+def sent_by(step: Step) -> str:
+    """ "REQ of 10.0.0.1"."""
+    return f"{step.message.type} of {address(step.message.source)}"
 
 
 def of_type(connection: Connection, *types: str, sender: Role | None = None) -> list[Step]:
@@ -69,6 +85,14 @@ def before(connection: Connection, step: Step) -> Iterator[Step]:
 def one_capture(*steps: Step) -> bool:
     """Whether one input holds all of them, so that one clock stamped their times."""
     return len({step.message.file for step in steps}) == 1
+
+
+def conflicts(connection: Connection) -> Iterator[tuple[Role, Conflict]]:
+    """Earlier connections that have a claim to the QPN of an end, and which end that is."""
+    for conflict in connection.request_conflicts:
+        yield "active", conflict
+    for conflict in connection.reply_conflicts:
+        yield "passive", conflict
 
 
 def heard(view: Context, connection: Connection, role: Role) -> bool:
