@@ -62,4 +62,4 @@ class Gid(NamedTuple):
 
 # A plain int is a count, a code or a setting; text is shown as it is; None stands for what is not known.
 Value = Duration | Time | Qpn | Psn | CommId | ServiceId | Tid | Guid | Gid | int | str | None
-Evidence = Mapping[str, Value | Sequence[Value] | Mapping[str, int]]
+Evidence = Mapping[str, Value | Sequence[Value] | Sequence[Sequence[Value]] | Mapping[str, int]]
