@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ibcmtool.model import Confidence, Connection, Step, Timewait
+from ibcmtool.model import Confidence, Connection, Implementation, Step, Timewait
 
 Assumption = Literal[
     "order",  # one frame came before another
@@ -23,6 +23,7 @@ Assumption = Literal[
     "meaning",  # a field, or an answer, means what we take it for
 ]
 Strength = Literal["proved", "unopposed", "weakened"]
+_STRENGTHS: dict[Confidence, Strength] = {"certain": "proved", "probable": "unopposed", "possible": "weakened"}
 
 
 class Ground(NamedTuple):
@@ -67,6 +68,11 @@ def in_timewait(timewait: Timewait, time: int) -> Ground:
 def one_clock(*steps: Step) -> Ground:
     """One input holds all these messages, so that one clock stamped their times."""
     return Ground("order", "proved" if len({step.message.file for step in steps}) == 1 else "unopposed")
+
+
+def recognised(implementation: Implementation) -> Ground:
+    """It is that one, whose messages look like this."""
+    return Ground("meaning", _STRENGTHS[implementation.confidence])
 
 
 def confidence(grounds: Iterable[Ground]) -> Confidence:

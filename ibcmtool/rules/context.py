@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from ibcmtool.model import Connection, Event, Neighbour, Policy, Step
+from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.rules.facts.ports import Ports
@@ -28,6 +29,7 @@ class Context:
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
         self.ports = Ports()
         self.restarts = Restarts()
+        self.comm_ids = CommIds()
         self.completeness = Completeness()
         self.neighbourhood = Neighbourhood()
         self.start = 0  # time of the first CM message
@@ -44,6 +46,8 @@ class Context:
         # Behind a proxy (X11) the port's QP1 is another one.
         if step.message.type in ("REQ", "REP") and connection.proxied_copy_of is None:
             self.restarts.note(step)
+        elif step.message.type == "RTU":
+            self.comm_ids.note(connection, step)
 
     def ended(self, event: Event) -> None:
         """Nothing more is expected of a connection."""
