@@ -36,6 +36,12 @@ class CommId(NamedTuple):
     number: int
 
 
+class ServiceId(NamedTuple):
+    """A service id, 64 bits."""
+
+    number: int
+
+
 class Tid(NamedTuple):
     """A TransactionID, 64 bits."""
 
@@ -55,9 +61,11 @@ class Gid(NamedTuple):
 
 
 # A plain int is a count, a code or a setting; text is shown as it is; None stands for what is not known.
-Value = Duration | Time | Qpn | Psn | CommId | Tid | Guid | Gid | int | str | None
+Value = Duration | Time | Qpn | Psn | CommId | ServiceId | Tid | Guid | Gid | int | str | None
 # A mapping has counts by name, or the values of a field before and after.
-Evidence = Mapping[str, Value | Sequence[Value] | Mapping[str, int] | Mapping[str, Sequence[int | str]]]
+Evidence = Mapping[
+    str, Value | Sequence[Value] | Sequence[Sequence[Value]] | Mapping[str, int] | Mapping[str, Sequence[int | str]]
+]
 
 V = TypeVar("V")
 

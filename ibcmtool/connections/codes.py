@@ -29,6 +29,10 @@ REQ_REJECTED = 0
 REP_REJECTED = 1
 OTHER_REJECTED = 2
 
+# APR: AP status; SIDR_REP: Status.
+AP_REDIRECTION = 4
+SIDR_REDIRECTION = 4
+
 # REQ: Transport Service Type; Extended Transport Type, which counts where the former is EXTENDED.
 RC = 0
 UC = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ibcmtool.model import Confidence, Connection, Step, Timewait
+from ibcmtool.model import Confidence, Connection, Implementation, Step, Timewait
 
 Assumption = Literal[
     "order",  # one frame came before another
@@ -20,8 +20,10 @@ Assumption = Literal[
     "received",  # what was seen arrived
     "not a copy",
     "timer",  # how long somebody waited
+    "meaning",  # a field, or an answer, means what we take it for
 ]
 Strength = Literal["proved", "unopposed", "weakened"]
+_STRENGTHS: dict[Confidence, Strength] = {"certain": "proved", "probable": "unopposed", "possible": "weakened"}
 
 
 class Ground(NamedTuple):
@@ -62,6 +64,18 @@ def one_clock(*steps: Step, otherwise: Strength = "unopposed") -> Ground:
     otherwise: what it makes of the ground that their order, or the time between them, is by several clocks.
     """
     return Ground("order", "proved" if len({step.message.file for step in steps}) == 1 else otherwise)
+
+
+def in_timewait(timewait: Timewait, time: int) -> Ground:
+    """A timewait is not over at `time`: not the shortest that fits, or not the one that its owner is likely to keep."""
+    if timewait.assumed or time >= timewait.likely:
+        return weakened("timer")
+    return Ground("timer", "proved" if time < timewait.minimum else "unopposed")
+
+
+def recognised(implementation: Implementation) -> Ground:
+    """It is that one, whose messages look like this."""
+    return Ground("meaning", _STRENGTHS[implementation.confidence])
 
 
 def confidence(grounds: Iterable[Ground]) -> Confidence:

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from ibcmtool import formatting
-from ibcmtool.values import CommId, Duration, Gid, Guid, Psn, Qpn, Tid, Time
+from ibcmtool.values import CommId, Duration, Gid, Guid, Psn, Qpn, ServiceId, Tid, Time
 
 NUMBER = "%d"
 # Formats for `%` by the end of the field's name; the first that fits counts. GUIDs are written in groups.
@@ -25,19 +25,21 @@ def evidence(value: Any) -> Any:
         return formatting.seconds(value.ns)
     if isinstance(value, Psn):
         return value.number
-    if isinstance(value, (Qpn, CommId, Tid, Guid, Gid)):
+    if isinstance(value, (Qpn, CommId, ServiceId, Tid, Guid, Gid)):
         return identifier(value)
     if isinstance(value, (list, tuple)):
         return [evidence(one) for one in value]
     return value
 
 
-def identifier(value: Qpn | CommId | Tid | Guid | Gid) -> str:
+def identifier(value: Qpn | CommId | ServiceId | Tid | Guid | Gid) -> str:
     """An identifier as Wireshark and the kernel write it."""
     if isinstance(value, Qpn):
         return formatting.qpn(value.number)
     if isinstance(value, CommId):
         return formatting.comm_id(value.number)
+    if isinstance(value, ServiceId):
+        return formatting.service_id(value.number)
     if isinstance(value, Tid):
         return f"0x{value.number:016x}"
     return formatting.guid(value.number) if isinstance(value, Guid) else formatting.gid(value.octets)

@@ -6,224 +6,196 @@ read it from the steps. Where a message that would explain another may only be m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.timers import exponent, response_wait
+from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.catalogue import Verdict, rule
-from ibcmtool.rules.conditions import first
+from ibcmtool.messages import Apr, Lap, Req
+from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.conditions import again, anew, first
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import DISORDER, before, of_type, one_capture, role_of
+from ibcmtool.rules.steps import DISORDER, before, fields_of, of_type, receiver_end, sender_end
+from ibcmtool.values import Duration, Qpn, Tid, Value
 
-XRC = 3  # transport service type that asks for the extended one
-
-
-def _lap_or_first_rtu(history: str) -> bool:
-    """This message is a LAP, or the first RTU behind one."""
-    return history[-1:] in "Ll" or ("L" in history and history.count("U") == 1)
-
-
-def _unexpected(connection: Connection, step: Step) -> bool:
-    """Whether its sender's state does not send such a message; every RTU is worth the look that it is asked for."""
-    return step.disposition == "unexpected" or step.message.type == "RTU"
-
-
-@rule(
+L01 = rule(
     "L01",
     "lap-outside-established",
     "A LAP from a side that is not connected yet, or no more",
     severity="error",
-    on=("LAP", "RTU"),
-    history=_lap_or_first_rtu,
-    when=_unexpected,
     clause="IBA 12.9.8 (LAP in Established only); Linux cm_lap_handler",
-    explanation=(
-        "An alternate path is loaded into an established connection. A side that has sent its own DREQ, DREP or REJ has"
-        " left that state, and an active side enters it with its RTU: a LAP outside is ignored, and its sender repeats"
-        " it in vain."
-    ),
-    false_positives=(
-        "Only what the sender itself had said counts, 50 ms before at the least: a LAP that crosses the peer's DREQ is"
-        " innocent. Before the RTU: silent until the RTU comes, and when a repeated REP stands between (it may have"
-        " asked for that RTU). Later than one response timeout after a DREP or REJ it is told by H08."
-    ),
+    explanation="An alternate path is loaded into an established connection. A side that has sent its own DREQ, DREP"
+    " or REJ has left that state, and an active side enters it with its RTU: a LAP outside is ignored, and its sender"
+    " repeats it in vain.",
+    false_positives="Only what the sender itself had said counts, 50 ms before at the least: a LAP that crosses the"
+    " peer's DREQ is innocent. Before the RTU: silent until the RTU comes, and when a repeated REP stands between (it"
+    " may have asked for that RTU). Later than one response timeout after a DREP or REJ it is told by H08.",
     advice="Look at the CM that sent the LAP: it does not follow the state of its own connection.",
 )
-def lap_outside_established(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is None or step.sender == "unknown":
-        return
-    if step.message.type == "RTU":
-        yield from _before_rtu(connection, step)
-        return
-    own: Step | None = None
+
+
+def _unexpected(connection: Connection, step: Step) -> bool:
+    """Whether its sender's state does not send such a message."""
+    return step.disposition == "unexpected"
+
+
+@L01.on_step("LAP", when=_unexpected, needs=("sender",))
+def lap_after_the_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    time, longest_wait = step.message.time, max(response_wait(connection.request, role).nominal for role in PEER)
     for earlier in before(connection, step):
-        kind = earlier.message.type
-        if kind == "REQ" or (kind == "LAP" and earlier.sender == step.sender and earlier.disposition == "unexpected"):
-            return  # a new attempt since, or told already
-        if kind in ("DREP", "REJ") and step.message.time - earlier.message.time > _longest_wait(connection):
+        kind, own = earlier.message.type, earlier.sender == step.sender
+        if kind == "REQ" or (kind == "LAP" and own and earlier.disposition == "unexpected"):
+            return  # a new attempt since, or reported already
+        gap = time - earlier.message.time
+        if kind in ("DREP", "REJ") and gap > longest_wait:
             return  # H08's
-        if kind in ("DREQ", "DREP", "REJ") and earlier.sender == step.sender:
-            own = earlier
-            break
-    if own is None:
-        return
-    gap = step.message.time - own.message.time
-    if gap > DISORDER:
-        yield Verdict(
-            f"{end_name(connection.end(step.sender))} sent a LAP {duration(gap)} after its own {own.message.type}.",
-            (own, step),
-            {"gap_ns": gap},
-            confidence="certain" if one_capture(own, step) else "probable",
-        )
+        if own and kind in ("DREQ", "DREP", "REJ"):
+            if gap > DISORDER:
+                yield Verdict(
+                    f"{end_name(sender_end(connection, step))} sent a LAP {duration(gap)} after its own {kind}.",
+                    (earlier, step),
+                    {"gap": Duration(gap)},
+                    (one_clock(earlier, step),),
+                )
+            return
 
 
-def _before_rtu(connection: Connection, rtu: Step) -> Iterator[Verdict]:
-    """The verdict on a LAP of the active side that came before its RTU."""
-    for earlier in before(connection, rtu):
+def _first_rtu_after_lap(history: str) -> bool:
+    return "L" in history and history.count("U") == 1
+
+
+@L01.on_step("RTU", history=_first_rtu_after_lap, needs=("sender",))
+def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    for earlier in before(connection, step):
         if earlier.message.type == "REP":
             return
-        gap = rtu.message.time - earlier.message.time
+        gap = step.message.time - earlier.message.time
         if earlier.message.type == "LAP" and earlier.sender == "active" and gap > DISORDER:
             yield Verdict(
                 f"{end_name(connection.active)} sent a LAP {duration(gap)} before its RTU.",
-                (earlier, rtu),
-                {"gap_ns": gap},
-                confidence="probable",
+                (earlier, step),
+                {"gap": Duration(gap)},
+                (unopposed("complete"),),
             )
             return
 
 
-def _longest_wait(connection: Connection) -> int:
-    return max(response_wait(connection.request, role).nominal for role in PEER)
+L02 = rule(
+    "L02",
+    "apr-without-lap",
+    "An APR answers a LAP that is not in the capture",
+    severity="warning",
+    clause="IBA 12.6.10; Linux cm_apr_handler",
+    explanation="An APR exists only as the answer to a LAP. Its receiver drops one that it did not ask for: its sender"
+    " believes in an alternate path that the other side never loaded.",
+    false_positives="The capture lost the LAP (hence never more than probable). Silent when the REQ was not captured,"
+    " or nothing of the side that would have sent the LAP. A LAP up to 50 ms later counts: captures have some"
+    " disorder.",
+    advice="Look for capture drops in front of the frame; else look at the CM that sent the APR.",
+)
 
 
 def _with_apr(history: str) -> bool:
     return "a" in history or "A" in history
 
 
-@rule(
-    "L02",
-    "apr-without-lap",
-    "An APR answers a LAP that is not in the capture",
-    severity="warning",
-    on=("ENDED",),
-    history=_with_apr,
-    clause="IBA 12.6.10; Linux cm_apr_handler",
-    explanation=(
-        "An APR exists only as the answer to a LAP. Its receiver drops one that it did not ask for: its sender believes"
-        " in an alternate path that the other side never loaded."
-    ),
-    false_positives=(
-        "The capture lost the LAP (hence never more than probable). Silent when the REQ was not captured, or nothing of"
-        " the side that would have sent the LAP. A LAP up to 50 ms later counts: captures have some disorder."
-    ),
-    advice="Look for capture drops in front of the frame; else look at the CM that sent the APR.",
-)
-def apr_without_lap(event: Event, view: Context) -> Iterator[Verdict]:
+@L02.on_event("ENDED", history=_with_apr, needs=("request",))
+def apr_without_lap(event: Event, context: Context) -> Iterator[Verdict]:
     connection = event.connection
-    if connection.request is None:
-        return
     for role in PEER:
-        aprs, heard = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
+        aprs, received = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
         laps = of_type(connection, "LAP", sender=PEER[role])
-        if not aprs or not heard or (laps and laps[0].message.time <= aprs[0].message.time + DISORDER):
+        if not aprs or not received or (laps and laps[0].message.time <= aprs[0].message.time + DISORDER):
             continue
-        if not view.covered(connection, connection.opened, aprs[0].message.time):
-            continue
-        yield Verdict(
-            f"APR from {end_name(connection.end(role))}, but no LAP from {end_name(connection.peer(role))} was captured"
-            " before it in this connection.",
-            (aprs[0],),
-            {"sender": role, "ap_status": aprs[0].message.fields.ap_status},
-            confidence="probable",
-        )
+        if context.covered(connection, connection.opened, aprs[0].message.time):
+            yield Verdict(
+                f"APR from {end_name(connection.end(role))}, but no LAP from {end_name(connection.peer(role))} was"
+                " captured before it in this connection.",
+                (aprs[0],),
+                {"sender": role, "ap_status": fields_of(aprs[0], Apr).ap_status},
+                (unopposed("complete"),),
+            )
+
+
+L03 = rule(
+    "L03",
+    "lap-from-passive",
+    "The passive side asked for an alternate path",
+    severity="info",
+    clause="IBA 12.6.9 (the active side loads the path); Linux takes a LAP from either side",
+    explanation="The side that opened the connection chooses its paths, so the LAP is its message. Linux answers one"
+    " from the other side as well; other CMs may ignore it.",
+    false_positives="Silent when the REQ was not captured, so that nobody knows which side is which.",
+    advice="If the LAP stays unanswered, let the active side send it.",
+)
 
 
 def _first_of_passive(history: str) -> bool:
     return history[-1:] == "l" and history.count("l") == 1
 
 
-@rule(
-    "L03",
-    "lap-from-passive",
-    "The passive side asked for an alternate path",
-    severity="info",
-    on=("LAP",),
-    history=_first_of_passive,
-    clause="IBA 12.6.9 (the active side loads the path); Linux takes a LAP from either side",
-    explanation=(
-        "The side that opened the connection chooses its paths, so the LAP is its message. Linux answers one from the"
-        " other side as well; other CMs may ignore it."
-    ),
-    false_positives="Silent when the REQ was not captured, so that nobody knows which side is which.",
-    advice="If the LAP stays unanswered, let the active side send it.",
-)
-def lap_from_passive(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is not None and step.sender == "passive" and connection.request is not None:
+@L03.on_step("LAP", history=_first_of_passive, needs=("request",))
+def lap_from_passive(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    if step.sender == "passive":
         yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", (step,), {"sender": step.sender})
 
 
-def _lap_again(history: str) -> bool:
-    """Its sender sent a LAP before."""
-    return history[-1:] in history[:-1]
-
-
-@rule(
+L04 = rule(
     "L04",
     "parallel-laps",
     "A second LAP while the first one waits for its APR",
     severity="warning",
-    on=("LAP",),
-    history=_lap_again,
     clause="IBA 12.9.8 (one LAP at a time); Linux lap_state LAP_SENT",
-    explanation=(
-        "A connection has one alternate path, and one LAP may be under way for it. A second one with another"
-        " TransactionID makes it open which path the APR accepts. Certain when the first LAP is repeated after the"
-        " second was sent: both wait for an answer."
-    ),
-    false_positives=(
-        "The APR to the first LAP may be missing from the capture: information only, as long as the first is not"
-        " repeated. Silent once the first had an APR, or its last wait was over."
-    ),
+    explanation="A connection has one alternate path, and one LAP may be under way for it. A second one with another"
+    " TransactionID makes it open which path the APR accepts. Certain when the first LAP is repeated after the second"
+    " was sent: both wait for an answer.",
+    false_positives="The APR to the first LAP may be missing from the capture: information only, as long as the first"
+    " is not repeated. Silent once the first had an APR, or its last wait was over.",
     advice="Look at the CM that sent them, or at the manager that moves paths: it must wait for the APR.",
 )
-def parallel_laps(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    role = None if step is None else role_of(step)
-    if step is None or role is None:
-        return
-    earlier = [s for s in before(connection, step) if s.message.type == "LAP" and s.sender == role]  # newest first
-    if step.retransmission_of is not None:
-        other = _sent_meanwhile(earlier, step)
-        if other is None or any(_sent_meanwhile(earlier[at + 1 :], old) for at, old in enumerate(earlier)):
-            return  # or told already
-        yield Verdict(
-            f"LAP repeated {duration(step.message.time - other.message.time)} after"
-            f" {end_name(connection.end(role))} had sent another one: both wait for an APR.",
-            (step.retransmission_of, other, step),
-            _compared(other, step),
-            confidence="certain" if one_capture(other, step) else "probable",
-        )
-        return
+
+
+@L04.on_step("LAP", history=again, needs=("sender",))
+def repeated_while_another_waits(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    earlier = _laps_before(connection, step)
+    other = _sent_meanwhile(earlier, step)
+    if other is None or any(_sent_meanwhile(earlier[at + 1 :], old) for at, old in enumerate(earlier)):
+        return  # or reported already
+    yield Verdict(
+        f"LAP repeated {duration(step.message.time - other.message.time)} after"
+        f" {end_name(sender_end(connection, step))} had sent another one: both wait for an APR.",
+        (step.retransmission_of or step, other, step),
+        _compared(other, step),
+        (one_clock(other, step),),
+    )
+
+
+@L04.on_step("LAP", history=anew, needs=("sender",))
+def another_lap(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    earlier = _laps_before(connection, step)
     other = next((s for s in earlier if s.message.tid != step.message.tid), None)
-    if other is None or _answered_since(connection, role, earlier, other):
+    if other is None or _answered_since(connection, earlier, other):
         return
     gap = step.message.time - other.message.time
-    if gap <= _lap_wait(connection, other, role):
+    if gap <= _lap_wait(connection, other):
         yield Verdict(
             f"Another LAP {duration(gap)} after the one before, whose APR was not captured: it may be missing here, or"
             " both are under way.",
             (other, step),
             _compared(other, step),
-            confidence="possible",
+            (weakened("complete"),),
             severity="info",
         )
 
 
-def _sent_meanwhile(earlier: list[Step], step: Step) -> Step | None:
+def _laps_before(connection: Connection, step: Step) -> list[Step]:
+    """Those that the sender of this one sent before, newest first."""
+    return [s for s in before(connection, step) if s.message.type == "LAP" and s.sender == step.sender]
+
+
+def _sent_meanwhile(earlier: Sequence[Step], step: Step) -> Step | None:
     """The newest LAP with another TransactionID between a LAP and this repetition of it, with a moment granted."""
     original = step.retransmission_of
     if original is None:
@@ -233,50 +205,65 @@ def _sent_meanwhile(earlier: list[Step], step: Step) -> Step | None:
     return next((s for s in others if since < s.message.time < until), None)
 
 
-def _compared(other: Step, step: Step) -> dict[str, object]:
-    return {"gap_ns": step.message.time - other.message.time, "tids": [other.message.tid, step.message.tid]}
+def _compared(other: Step, step: Step) -> dict[str, Value | Sequence[Value]]:
+    gap = step.message.time - other.message.time
+    return {"gap": Duration(gap), "tids": (Tid(other.message.tid), Tid(step.message.tid))}
 
 
-def _answered_since(connection: Connection, role: Role, earlier: list[Step], lap: Step) -> bool:
+def _answered_since(connection: Connection, earlier: Sequence[Step], lap: Step) -> bool:
     """Whether an APR came after the first send of this LAP."""
     sent = min(s.message.time for s in earlier if s.message.tid == lap.message.tid)
-    return any(apr.message.time > sent - DISORDER for apr in of_type(connection, "APR", sender=PEER[role]))
+    answers = of_type(connection, "APR", sender=receiver_end(connection, lap).role)
+    return any(answer.message.time > sent - DISORDER for answer in answers)
 
 
-def _lap_wait(connection: Connection, lap: Step, role: Role) -> int:
+def _lap_wait(connection: Connection, lap: Step) -> int:
     """How long the sender of a LAP waits for the APR: its own timeout field, and the path."""
-    asked = lap.message.fields.remote_cm_response_timeout
-    return max(0 if asked is None else exponent(asked), response_wait(connection.request, role).nominal)
+    asked = fields_of(lap, Lap).remote_cm_response_timeout
+    path = response_wait(connection.request, sender_end(connection, lap).role).nominal
+    return max(0 if asked is None else exponent(asked), path)
 
 
-@rule(
+L05 = rule(
     "L05",
     "lap-wrong-qpn",
     "A LAP names a QPN that is not the peer's",
     severity="error",
-    on=("LAP",),
-    history=first,
     clause="IBA 12.6.9 (Remote QPN); APR status 6 (unknown QPN) exists for it",
-    explanation=(
-        "The Communication IDs belong to a known connection, but the Remote QPN is not the one that the peer named in"
-        " its REQ or REP. The receiver must not load the path."
-    ),
+    explanation="The Communication IDs belong to a known connection, but the Remote QPN is not the one that the peer"
+    " named in its REQ or REP. The receiver must not load the path.",
     false_positives="Silent where the peer's QPN is unknown (capture starts late), and for XRC (QPN in another field).",
     advice="Look at the CM of the side that sent the LAP: it mixes up two connections.",
 )
-def lap_wrong_qpn(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is None or step.sender == "unknown" or connection.request is None:
+
+
+@L05.on_step("LAP", history=first, needs=("sender", "request"))
+def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    request, receiver = connection.request, receiver_end(connection, step)
+    if isinstance(request, Req) and request.transport_service_type == EXTENDED:
         return
-    named, right = step.message.fields.remote_qpn, connection.peer(step.sender).qpn
-    if named is None or right is None or named == right or connection.request.transport_service_type == XRC:
-        return
-    yield Verdict(
-        f"LAP of {end_name(connection.end(step.sender))} names QPN {qpn(named)}, but"
-        f" {end_name(connection.peer(step.sender))} uses {qpn(right)} in this connection.",
-        (step,),
-        {"named_qpn": qpn(named), "qpn": qpn(right)},
-    )
+    named, right = fields_of(step, Lap).remote_qpn, receiver.qpn
+    if named is not None and right is not None and named != right:
+        yield Verdict(
+            f"LAP of {end_name(sender_end(connection, step))} names QPN {qpn(named)}, but {end_name(receiver)} uses"
+            f" {qpn(right)} in this connection.",
+            (step,),
+            {"named_qpn": Qpn(named), "qpn": Qpn(right)},
+        )
+
+
+L06 = rule(
+    "L06",
+    "lap-on-roce",
+    "A path is to be loaded on RoCE",
+    severity="warning",
+    clause="Linux cm_lap_handler (drops a LAP on RoCE); RoCE adapters have no automatic path migration",
+    explanation="LAP and APR load an alternate path for automatic path migration, a feature of InfiniBand links. On"
+    " RoCE Linux drops a LAP without an answer, so that its sender waits until its retries are used up, and there is"
+    " no path to change to when the link fails.",
+    false_positives="None known.",
+    advice="Switch path migration off in the sender's configuration; on RoCE, bonding below the RDMA device does it.",
+)
 
 
 def _first_of_path(history: str) -> bool:
@@ -288,24 +275,6 @@ def _on_roce(connection: Connection, step: Step) -> bool:
     return connection.transport != "InfiniBand"
 
 
-@rule(
-    "L06",
-    "lap-on-roce",
-    "A path is to be loaded on RoCE",
-    severity="warning",
-    on=("LAP", "APR"),
-    history=_first_of_path,
-    when=_on_roce,
-    clause="Linux cm_lap_handler (drops a LAP on RoCE); RoCE adapters have no automatic path migration",
-    explanation=(
-        "LAP and APR load an alternate path for automatic path migration, a feature of InfiniBand links. On RoCE Linux"
-        " drops a LAP without an answer, so that its sender waits until its retries are used up, and there is no path"
-        " to change to when the link fails."
-    ),
-    false_positives="None known.",
-    advice="Switch path migration off in the sender's configuration; on RoCE, bonding below the RDMA device does it.",
-)
-def lap_on_roce(event: Event, view: Context) -> Iterator[Verdict]:
-    connection, step = event.connection, event.step
-    if step is not None:
-        yield Verdict(f"{step.message.type} on {connection.transport}.", (step,), {"transport": connection.transport})
+@L06.on_step("LAP", "APR", history=_first_of_path, when=_on_roce)
+def lap_on_roce(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    yield Verdict(f"{step.message.type} on {connection.transport}.", (step,), {"transport": connection.transport})

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ibcmtool import services
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
 from ibcmtool.messages import Rej, Req
@@ -119,3 +120,11 @@ def rej_reason(step: Step) -> int | None:
     """The reason of a REJ; None where the capture cut it off, and for other messages."""
     fields = step.message.fields
     return fields.reason if isinstance(fields, Rej) else None
+
+
+# -- of a connection ---------------------------------------------------------------------------------------------------
+
+
+def over_ipoib(connection: Connection) -> bool:
+    """Whether it serves IPoIB connected mode, whose requests are unlike others on purpose."""
+    return services.name(connection.service_id or 0).startswith("IPoIB")

@@ -7,8 +7,10 @@ from collections.abc import Hashable
 from typing import Any
 
 from ibcmtool.model import Connection, Event, Neighbour, Policy, Step
+from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.rules.facts.lags import Lags
 from ibcmtool.rules.facts.ports import Ports
 from ibcmtool.rules.facts.restarts import Restarts
 from ibcmtool.wire.neighbours import Neighbourhood, shown
@@ -18,9 +20,8 @@ class Context:
     """The facts, fed once each by the judge, and the rules' own memory.
 
     `memory` is keyed by rule code; a rule reads only its own. It never grows with the number of connections: what a
-    rule keeps there is bounded by the number of CAs (T08, T10), of pairs of ports and of inputs (C05) or of inputs
-    (X05), or by a constant, the newest staying (X02, S09, R11, R12). A connection that is kept (X02, T10) stays in
-    memory when the tracker has forgotten it.
+    rule keeps there is bounded by the number of CAs (T08, T10, F16), or by a constant, the newest staying (S09, R11,
+    R12, C06). A connection that is kept (T10) stays in memory when the tracker has forgotten it.
     """
 
     def __init__(self, policy: Policy = "relaxed", coverage: Coverage | None = None) -> None:
@@ -28,6 +29,8 @@ class Context:
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
         self.ports = Ports()
         self.restarts = Restarts()
+        self.lags = Lags(self.coverage)
+        self.comm_ids = CommIds()
         self.completeness = Completeness()
         self.neighbourhood = Neighbourhood()
         self.start = 0  # time of the first CM message
@@ -44,6 +47,13 @@ class Context:
         # Behind a proxy (X11) the port's QP1 is another one.
         if step.message.type in ("REQ", "REP") and connection.proxied_copy_of is None:
             self.restarts.note(step)
+        elif step.message.type == "RTU":
+            self.comm_ids.note(connection, step)
+
+    def sighting(self, step: Step) -> None:
+        """A packet that became a step was captured once more."""
+        if self.coverage.several:
+            self.lags.note(step)
 
     def ended(self, event: Event) -> None:
         """Nothing more is expected of a connection."""

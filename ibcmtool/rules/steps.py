@@ -8,9 +8,9 @@ from typing import TypeVar
 from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.formatting import duration
+from ibcmtool.formatting import address, duration
 from ibcmtool.messages import Req
-from ibcmtool.model import Connection, End, Role, Step, Timewait
+from ibcmtool.model import Conflict, Connection, End, Role, Step, Timewait
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
@@ -65,6 +65,11 @@ def ended_in_sight(connection: Connection, timewait: Timewait, context: Context)
     return context.covered(connection, last, timewait.start)
 
 
+def sent_by(step: Step) -> str:
+    """ "REQ of 10.0.0.1"."""
+    return f"{step.message.type} of {address(step.message.source)}"
+
+
 def of_type(connection: Connection, *types: str, sender: Role | None = None) -> list[Step]:
     """The connection's steps of these message types, in order, of one sender or of both."""
     return [
@@ -116,6 +121,14 @@ def how_much_later(gaps: Sequence[int]) -> str:
 def one_capture(*steps: Step) -> bool:
     """Whether one input holds all of them, so that one clock stamped their times."""
     return len({step.message.file for step in steps}) == 1
+
+
+def conflicts(connection: Connection) -> Iterator[tuple[Role, Conflict]]:
+    """Earlier connections that have a claim to the QPN of an end, and which end that is."""
+    for conflict in connection.request_conflicts:
+        yield "active", conflict
+    for conflict in connection.reply_conflicts:
+        yield "passive", conflict
 
 
 def heard(view: Context, connection: Connection, role: Role) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, Host, run
 
+from ibcmtool.values import Duration
+
 LAP_TID = 0x700000001
 
 
@@ -24,7 +26,7 @@ def test_lap_after_its_own_dreq() -> None:
     assert (finding.severity, finding.confidence) == ("error", "certain")
     assert finding.frames == ((0, dreq.frame), (0, lap.frame))
     assert "sent a LAP 500 ms after its own DREQ" in finding.message
-    assert finding.evidence == {"gap_ns": 500_000_000}
+    assert finding.evidence == {"gap": Duration(500_000_000)}
 
 
 def test_lap_that_is_repeated_after_the_dreq_is_told_once() -> None:

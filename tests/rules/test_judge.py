@@ -19,7 +19,7 @@ from ibcmtool.rules import CATALOGUE, Judge, Rule
 from ibcmtool.rules.api import Need, Once, StepHandler, Verdict
 from ibcmtool.rules.conditions import again, anew, first, over
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.cross import connections
+from ibcmtool.rules.facts import comm_ids
 
 CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*/*.pcap*"))
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -159,7 +159,7 @@ def test_endless_histories_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -
 
 def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is bounded by the number of hosts, or by a constant."""
-    monkeypatch.setattr(connections, "MOST_IDS", 32)
+    monkeypatch.setattr(comm_ids, "MOST_IDS", 32)
     monkeypatch.setattr(judge_module, "MOST_SUBJECTS", 16)
 
     def remembered(lives: int) -> dict[str, int]:
@@ -174,10 +174,10 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
         tell(judge, talk, until=lives * 10 + 1000)
         kept = {code: len(memory) for code, memory in judge.context.memory.items()}
         spoken_of = {code: len(subjects) for code, subjects in judge._subjects.items()}
-        return kept | spoken_of | {"heard": len(judge.context.ports.heard)}
+        return kept | spoken_of | {"heard": len(judge.context.ports.heard), "ids": len(judge.context.comm_ids._holders)}
 
     few, many = remembered(60), remembered(180)
-    assert few.pop("X02") <= 32
-    assert many.pop("X02") <= 32
+    assert few.pop("ids") <= 32
+    assert many.pop("ids") <= 32
     assert few.pop("R07") == many.pop("R07") == 16
     assert few == many

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import SERVICE, Conversation, Host, run
 
+from ibcmtool.values import Qpn
+
 LATER = 300.0  # the capture is older than any request is repeated
 
 
@@ -77,7 +79,7 @@ def test_status_and_qpn(status: int, qpn: int, q_key: int, severity: str | None)
         finding = result.only("I02")
         assert (finding.severity, finding.confidence) == (severity, "certain")
         assert finding.frames == ((0, rep.frame),)
-        assert finding.evidence == {"status": status, "qpn": qpn, "q_key": q_key}
+        assert finding.evidence == {"status": status, "qpn": Qpn(qpn), "q_key": q_key}
 
 
 def test_answer_that_was_cut() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, Host, run
 
-from ibcmtool.rules.cross import connections
+from ibcmtool.rules.facts import comm_ids
+from ibcmtool.values import CommId, Duration, Psn, Qpn
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -46,7 +47,7 @@ def test_one_passive_qp_towards_two_peers() -> None:
     second = first.another(active=Host(C))
     second.active(5, "REQ")
     second.passive(5.01, "REP", qpn=0x22)
-    assert run(first).only("X01").evidence["qpn"] == 0x22
+    assert run(first).only("X01").evidence["qpn"] == Qpn(0x22)
 
 
 def test_qp_that_was_given_back() -> None:
@@ -144,7 +145,7 @@ def test_comm_id_that_was_given_back() -> None:
 
 def test_only_the_newest_comm_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """X02: the closed ones are forgotten first."""
-    monkeypatch.setattr(connections, "MOST_IDS", 8)
+    monkeypatch.setattr(comm_ids, "MOST_IDS", 8)
     first = Conversation(Host(A), Host(B))
     first.establish(0)
     for number in range(20):
@@ -174,7 +175,7 @@ def test_host_that_rebooted() -> None:
     assert (finding.severity, finding.confidence) == ("info", "probable")
     assert finding.frames == ((0, req.frame), (0, new.frame))
     assert "from PSN 40 back to 0" in finding.message
-    assert finding.evidence["comm_id"] == 0x71B8496A
+    assert finding.evidence["comm_id"] == CommId(0x71B8496A)
 
 
 def test_passive_host_that_rebooted() -> None:
@@ -236,7 +237,7 @@ def test_packets_captured_twice_in_one_file() -> None:
     assert result.codes == ["X05"]
     assert finding.frames == ((0, req.frame),)
     assert f"frame {copy.frame}" in finding.message
-    assert finding.evidence == {"files": [0, 0], "psn": 0, "copy_frame": copy.frame, "gap_ns": 50_000}
+    assert finding.evidence == {"files": [0, 0], "psn": Psn(0), "copy_frame": copy.frame, "gap": Duration(50_000)}
 
 
 def test_packets_captured_at_both_ends() -> None:
@@ -270,7 +271,7 @@ def test_both_sides_close_at_once() -> None:
     assert result.codes == ["X08"]
     assert (finding.severity, finding.confidence) == ("info", "certain")
     assert finding.frames == ((0, first.frame), (0, second.frame))
-    assert finding.evidence == {"gap_ns": 300_000}
+    assert finding.evidence == {"gap": Duration(300_000)}
     assert "300 us" in finding.message
 
 

@@ -20,11 +20,9 @@ C01 = rule(
     "The input is cut or damaged",
     severity="warning",
     clause="pcap, pcapng and ERF record formats",
-    explanation=(
-        "An input that ends inside a record, or whose records stop making sense, is used up to that point; what came"
-        " after is unknown (warning). Frames that the snap length cut are used as far as they go; fields beyond the cut"
-        " are unknown, and timers that need them are assumed (information)."
-    ),
+    explanation="An input that ends inside a record, or whose records stop making sense, is used up to that point;"
+    " what came after is unknown (warning). Frames that the snap length cut are used as far as they go; fields beyond"
+    " the cut are unknown, and timers that need them are assumed (information).",
     false_positives="A capture that is still being written ends inside a record as well.",
     advice="Stop the capture before copying its file, then copy it again.",
 )
@@ -61,11 +59,9 @@ C02 = rule(
     "The beginning of a connection is not in the capture",
     severity="info",
     clause="no specification clause: a limit of the capture",
-    explanation=(
-        "Messages named a connection whose REQ was not captured: the capture began later, lost it, or the connection"
-        " never existed and the message was a mistake. Its addresses, QPNs and timers are known only in part, so most"
-        " rules say nothing about it or lower their confidence."
-    ),
+    explanation="Messages named a connection whose REQ was not captured: the capture began later, lost it, or the"
+    " connection never existed and the message was a mistake. Its addresses, QPNs and timers are known only in part,"
+    " so most rules say nothing about it or lower their confidence.",
     false_positives="None: it states what is missing, not who is wrong.",
     advice="Start the capture before the connections, or ignore the connection.",
 )
@@ -104,13 +100,11 @@ C03 = rule(
     "The clocks of two inputs differ",
     severity="info",
     clause="no specification clause: a limit of the capture",
-    explanation=(
-        "Packets that both inputs captured (same BTH PSN, same MAD) carry times that differ by more than the path"
-        " takes. The difference, with the path delay of both directions averaged out, was taken off all times of the"
-        " later input, so that states and timers are right across both. Inputs without a common packet may show an"
-        " exchange in turn: then no answer may come before its question. Files of a ring have one clock. Nothing is"
-        " said of a clock whose offset was given (--clock-offset)."
-    ),
+    explanation="Packets that both inputs captured (same BTH PSN, same MAD) carry times that differ by more than the"
+    " path takes. The difference, with the path delay of both directions averaged out, was taken off all times of the"
+    " later input, so that states and timers are right across both. Inputs without a common packet may show an"
+    " exchange in turn: then no answer may come before its question. Files of a ring have one clock. Nothing is said"
+    " of a clock whose offset was given (--clock-offset).",
     false_positives="A path slower in one direction than in the other looks like an offset of half the difference.",
     advice="Nothing to do for this analysis; set both clocks by NTP or PTP before comparing logs.",
 )
@@ -139,12 +133,10 @@ C04 = rule(
     "More connections ended at once than are remembered",
     severity="info",
     clause="no specification clause: a bound of the memory that a storm of short connections takes",
-    explanation=(
-        "A connection that is over is remembered until its timewait and late repetitions are past, but not more than"
-        " 8192 of them at a time. The oldest were forgotten earlier: a QPN that one of them used may have been reused"
-        " in timewait without a finding (T01, T02, S05), and a late repetition may stand as a connection of its own"
-        " (C02)."
-    ),
+    explanation="A connection that is over is remembered until its timewait and late repetitions are past, but not"
+    " more than 8192 of them at a time. The oldest were forgotten earlier: a QPN that one of them used may have been"
+    " reused in timewait without a finding (T01, T02, S05), and a late repetition may stand as a connection of its own"
+    " (C02).",
     false_positives="None: it states what was not looked at.",
     advice="Choose a shorter part of the capture, or one of fewer hosts, to have every reuse checked.",
 )

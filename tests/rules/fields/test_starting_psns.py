@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from conversation import Conversation, Host, run
 
+from ibcmtool.values import Duration, Psn
+
 TIMES = {"primary_local_ack_timeout": 19}  # with TAD 15: active at least 128 ms, 1.024 s in Linux, at most 4.29 s
 
 
@@ -43,8 +45,8 @@ def test_the_qpn_and_the_psn_come_back(gap: float, confidence: str) -> None:
     assert (finding.connection, finding.related, finding.frames) == (2, (1,), ((0, 6),))
     assert "10.0.0.1 uses QPN 0x000011 again" in finding.message
     assert "and starts at PSN 0x000777 as then: a late acknowledgement of that connection" in finding.message
-    assert finding.evidence["reused_after_ns"] == round(gap * 1e9)
-    assert finding.evidence["starting_psn"] == 0x777
+    assert finding.evidence["reused_after"] == Duration(round(gap * 1e9))
+    assert finding.evidence["starting_psn"] == Psn(0x777)
 
 
 def test_the_peer_starts_where_it_did() -> None:

@@ -10,6 +10,7 @@ from conversation import Conversation, Host, Result, run
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.model import CmMessage, Connection, Event, Finding, TimewaitModel
 from ibcmtool.rules import Judge
+from ibcmtool.values import Guid
 
 OFED_TIMERS = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22}
 
@@ -46,7 +47,7 @@ def test_ofed() -> None:
     assert "gives up an unanswered REQ, REP or DREQ after 4 min 22 s at the earliest, upstream Linux after 65.5 s" in (
         finding.message
     )
-    assert finding.evidence == {"implementation": "MLNX OFED", "ca_guid": "1111:2222:3333:4444"}
+    assert finding.evidence == {"implementation": "MLNX OFED", "ca_guid": Guid(0x1111222233334444)}
 
 
 def test_illumos() -> None:
