@@ -231,13 +231,13 @@ class Connection:
 
 
 class Event(NamedTuple):
-    """What the tracker tells the rules. `kind` is a message type for steps, else one of EVENT_KINDS."""
+    """What happened to a connection. `kind` is the message type of a step, else one of EVENT_KINDS."""
 
     kind: str
     time: int
     connection: Connection
     step: Step | None = None
-    role: Role | None = None  # the end that a lapse is about
+    role: Role | None = None  # the end that a deadline is about
     related: Connection | None = None
 
 
