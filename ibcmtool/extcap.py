@@ -87,8 +87,8 @@ def _capture(name: str, policy: str, fifo: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     source = source_of(name)
     session = Session([source], "strict" if policy == "strict" else "relaxed")
-    with Reading([source], session.tracker.watched) as reading:
-        session.listener = recording = Recording(fifo, Rotation(), session.sources)
+    with Reading([source], session.engine.watched) as reading:
+        session.engine.sink = recording = Recording(fifo, Rotation(), session.sources)
         recording.flush()  # Wireshark waits for the beginning of the file
         ticked = time.monotonic()
         while not asked:

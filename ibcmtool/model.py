@@ -231,13 +231,13 @@ class Connection:
 
 
 class Event(NamedTuple):
-    """What the tracker tells the rules. `kind` is a message type for steps, else one of EVENT_KINDS."""
+    """What happened to a connection. `kind` is the message type of a step, else one of EVENT_KINDS."""
 
     kind: str
     time: int
     connection: Connection
     step: Step | None = None
-    role: Role | None = None  # the end that a lapse is about
+    role: Role | None = None  # the end that a deadline is about
     related: Connection | None = None
 
 
@@ -288,6 +288,7 @@ class InputInfo:
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
     cut_messages: int = 0  # CM messages among them whose MAD lost bytes
     dropped: int = 0  # packets that a live source lost before they could be read
+    made_up: bool = False  # its packets were built around bare MADs: PSN, ICRC and headers say nothing
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
     clock_given: bool = False  # that offset was given by hand, not found from packets
     shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset is found

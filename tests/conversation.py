@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from dissectors.cm import CM_LAYERS
 from dissectors.fields import gid_bytes
 from dissectors.mad import CM_ATTRIBUTES, MAD
-from ibcmtool.connections.tracker import Tracker
+from ibcmtool.engine.engine import Engine
+from ibcmtool.engine.sink import Sink
 from ibcmtool.model import (
     PEER,
     Address,
@@ -30,12 +31,13 @@ from ibcmtool.model import (
     DataPacket,
     Event,
     Finding,
+    InputInfo,
     Neighbour,
     Policy,
     Role,
+    TimewaitModel,
     Transport,
 )
-from ibcmtool.rules import Judge
 from ibcmtool.wire.readers import read_cut, reader
 
 SECOND = 1_000_000_000
@@ -288,31 +290,48 @@ class Result(NamedTuple):
         return found[0]
 
 
+class Records(Sink):
+    """Remembers all connections, events and findings; the findings that concern whole inputs apart."""
+
+    def __init__(self) -> None:
+        self.connections: dict[int, Connection] = {}
+        self.events: list[Event] = []
+        self.findings: list[Finding] = []
+        self.of_inputs: list[Finding] = []
+
+    def event(self, event: Event) -> None:
+        self.connections[event.connection.id] = event.connection
+        self.events.append(event)
+
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        (self.of_inputs if event is None else self.findings).append(finding)
+
+    def result(self) -> Result:
+        return Result([self.connections[number] for number in sorted(self.connections)], self.findings)
+
+
 def run(
     said: Conversation | Iterable[CmMessage | DataPacket | Neighbour],
     policy: Policy = "relaxed",
+    model: TimewaitModel = "auto",
     *,
     until: float | None = None,
+    in_order: bool = True,
 ) -> Result:
-    """What tracker and judge make of it, in the order of time; the capture goes on until `until` (seconds)."""
-    judge = Judge(policy)
-    connections: dict[int, Connection] = {}
-    findings: list[Finding] = []
-
-    def tell(event: Event) -> None:
-        connections[event.connection.id] = event.connection
-        findings.extend(judge.judge(event))
-
-    tracker = Tracker(tell)
-    items = said.capture if isinstance(said, Conversation) else said
-    for item in sorted(items, key=lambda item: item.time):
-        if isinstance(item, Neighbour):
-            judge.neighbour(item)
-        elif isinstance(item, CmMessage):
-            tracker.feed(item)
-        else:
-            tracker.feed_data(item)
+    """What the engine makes of it; the capture goes on until `until` (seconds). in_order: of time, not as it is."""
+    items = list(said.capture if isinstance(said, Conversation) else said)
+    if in_order:
+        items.sort(key=lambda item: item.time)
+    records = Records()
+    engine = Engine(inputs_of(items), records, policy, model)
+    for item in items:
+        engine.take(item)
     if until is not None:
-        tracker.advance(_ns(until))
-    tracker.finish()
-    return Result([connections[number] for number in sorted(connections)], findings)
+        engine.advance(_ns(until))
+    engine.finish()
+    return records.result()
+
+
+def inputs_of(items: Iterable[CmMessage | DataPacket | Neighbour]) -> list[InputInfo]:
+    """The inputs that these came from."""
+    return [InputInfo(f"{number}.pcap") for number in range(max((item.file for item in items), default=0) + 1)]

@@ -12,13 +12,11 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from conversation import FIRST_DAY, SECOND, Conversation, Result
+from conversation import FIRST_DAY, SECOND, Conversation, Records, Result
 
-from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine import clocks
-from ibcmtool.model import CmMessage, Connection, Event, Finding, Policy
-from ibcmtool.rules import Judge
-from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.engine.engine import Engine
+from ibcmtool.model import CmMessage, InputInfo, Policy
 
 
 class Recording(NamedTuple):
@@ -59,30 +57,21 @@ def offsets(recordings: Sequence[Recording]) -> list[int]:
 
 
 def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Result:
-    """What tracker and judge make of it, as analysis.stream has it."""
+    """What the engine makes of it, driven as for files."""
     ahead = offsets(recordings)
-    names = [f"{chr(ord('a') + file)}.pcap" for file in range(len(recordings))]
-    starts = [moment(recording.start) - offset for recording, offset in zip(recordings, ahead, strict=True)]
+    records = Records()
+    engine = Engine([InputInfo(f"{chr(ord('a') + file)}.pcap") for file in range(len(recordings))], records, policy)
+    for file, recording in enumerate(recordings):
+        engine.begins(file, moment(recording.start) - ahead[file])
     ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
-    coverage = Coverage(names, starts)
-    judge = Judge(policy, coverage)
-    connections: dict[int, Connection] = {}
-    findings: list[Finding] = []
-
-    def tell(event: Event) -> None:
-        connections[event.connection.id] = event.connection
-        findings.extend(judge.judge(event))
-
-    tracker = Tracker(tell, covered=judge.context.covered)
 
     def read(file: int) -> Iterator[CmMessage]:
         for item in recordings[file].items:
             yield item._replace(time=item.time - ahead[file])
-        coverage.end(file, ends[file])
+        engine.ends(file, ends[file])
 
     for item in heapq.merge(*map(read, range(len(recordings))), key=attrgetter("time")):
-        coverage.note(item)
-        tracker.feed(item)
-    tracker.advance(max(ends))
-    tracker.finish()
-    return Result([connections[number] for number in sorted(connections)], findings)
+        engine.take(item)
+    engine.advance(max(ends))
+    engine.finish()
+    return records.result()

@@ -155,11 +155,11 @@ def live(
     rotation = _rotation(rotate or [], files)
     sources = [source_of(text) for text in source]
     session = Session(sources, policy, timewait_model, most=max_connections, redact=redact)
-    with _ending() as ending, Reading(sources, session.tracker.watched) as reading:
+    with _ending() as ending, Reading(sources, session.engine.watched) as reading:
         recording = Recording(write, rotation, session.sources) if write is not None else None
         runner = Command(command) if command is not None else None
         front = _front(output_format, session, color, local, lines=lines, quiet=quiet, keep=keep)
-        session.listener = output = Output(
+        session.engine.sink = output = Output(
             front,
             policy,
             chosen,
@@ -185,7 +185,7 @@ def live(
     for one in sources:
         for note in one.notes:
             warn(note)
-    evicted = session.tracker.evicted
+    evicted = session.engine.evicted
     if evicted:
         warn(f"{evicted:,} connections were let go before their end (--max-connections {max_connections:,})")
     if error is not None:
@@ -272,12 +272,12 @@ def _watch(
             if len(batch.frames) < STORM:
                 output.refresh(session.now())
             if batch.ended:
-                session.sources[batch.source].ended = True
+                session.end(batch.source)
                 if batch.error is not None:
                     return batch.error
-                if all(progress.ended for progress in session.sources):
+                if all(status.ended for status in session.sources):
                     return None
-            if count is not None and sum(progress.info.cm_messages for progress in session.sources) >= count:
+            if count is not None and sum(status.info.cm_messages for status in session.sources) >= count:
                 return None
         if now - ticked >= TICK:
             ticked = now
@@ -285,7 +285,7 @@ def _watch(
             output.refresh(session.now())
         if not hinted and now - begun > HINT_AFTER:
             hinted = True
-            for progress in session.sources:
-                if progress.last is None and progress.source.silence:
-                    warn(f"{progress.source.name}: nothing yet; {progress.source.silence}")
+            for status in session.sources:
+                if status.last is None and status.source.silence:
+                    warn(f"{status.source.name}: nothing yet; {status.source.silence}")
     return None

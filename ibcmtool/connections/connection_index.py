@@ -1,4 +1,4 @@
-"""The book of connections: which one a message belongs to, and who else holds a QPN or a Communication ID.
+"""The index of connections: which one a message belongs to, and who else holds a QPN or a Communication ID.
 
 Matching follows the ids (IBA 12.7.1), never the TransactionID alone: a passive side's DREQ has a TID of its own.
 Every message after the REQ carries (Local, Remote) from its sender's view; a REJ may carry zeros. Of several

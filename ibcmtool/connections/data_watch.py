@@ -14,7 +14,7 @@ from ibcmtool.model import Connection, DataPacket, Role, State
 HAS_QP_UP = frozenset({"REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
 
 
-def _wish(active: State, passive: State) -> bool | None:
+def _worth_watching(active: State, passive: State) -> bool | None:
     """Whether a connection in these states is worth watching; None: until both ends have sent."""
     if active in CLOSED_STATES or passive in CLOSED_STATES:
         return active not in CLOSED_STATES or passive not in CLOSED_STATES
@@ -23,11 +23,13 @@ def _wish(active: State, passive: State) -> bool | None:
     return None if active in HAS_QP_UP and passive in HAS_QP_UP else False
 
 
-WISHES = {(active, passive): _wish(active, passive) for active in ACTIVE_STATES for passive in PASSIVE_STATES}
+WORTH_WATCHING = {
+    (active, passive): _worth_watching(active, passive) for active in ACTIVE_STATES for passive in PASSIVE_STATES
+}
 
 
 class DataWatch(dict[int, dict[tuple[int, Role], Connection]]):
-    """The destination QPNs: QPN -> (connection id, sender) -> connection. `attend` and `leave` keep it.
+    """The destination QPNs: QPN -> (connection id, sender) -> connection. `adjust` and `leave` keep it.
 
     Many hosts count their QPNs from the same number on, so one QPN may have hundreds of connections. It is a dictionary
     because readers ask `qpn in watch` for every packet of a capture, which must take no call.
@@ -46,11 +48,11 @@ class DataWatch(dict[int, dict[tuple[int, Role], Connection]]):
             and connection.peer(sender).address.matches(packet.destination)
         ]
 
-    def attend(self, connection: Connection) -> None:
-        """DataWatch or leave this connection, as its states ask for."""
+    def adjust(self, connection: Connection) -> None:
+        """Watch or leave this connection, as its states ask for."""
         if connection.reply is None:
             return
-        wanted = WISHES[connection.active.state, connection.passive.state]
+        wanted = WORTH_WATCHING[connection.active.state, connection.passive.state]
         if wanted is None:
             wanted = len(connection.first_data) < 2
         if wanted != (connection.id in self._watched):

@@ -15,7 +15,7 @@ from ibcmtool.model import Connection, Role, Step
 
 ROLES: tuple[Role, Role] = ("active", "passive")
 
-# Senders lag behind their timers (MAD flow control, a busy host); a quarter more than nominal before we say "lapsed".
+# Senders lag behind their timers (MAD flow control, a busy host): a wait is over after a quarter more than nominal.
 SLACK = 4
 # After both ends have let go, late repetitions and answers are still told apart from new connections for this long.
 LINGER = 60 * SECOND

@@ -1,4 +1,4 @@
-"""Whose CM is it? What the messages of a CA tell about the software behind it.
+"""Whose CM is it? What the messages of a CA show of the software behind it.
 
 The evidence, and where it comes from:
 
@@ -27,7 +27,7 @@ from ibcmtool.model import CmMessage, Connection, Implementation, Step, Timewait
 
 # Requests, with a TransactionID of their sender's own: the number that illumos has for the type, and old Linux's bit.
 REQUESTS = {"REQ": (0x0, 0), "DREQ": (0x5, 0x80000000), "LAP": (0x9, 0x40000000)}
-TELLING = frozenset({*REQUESTS, "REP", "REJ"})
+SHOWING = frozenset({*REQUESTS, "REP", "REJ"})
 
 LEAST_CLOCK = 1 << 16  # the high half of illumos 4 s after boot; Linux counts its MAD agents from 1
 RDMA_IP_CM = 0x0000000001  # the upper 40 bits of the service ids
@@ -40,7 +40,7 @@ RDMA_CM = Implementation("Linux rdma_cm", "certain", "its TransactionIDs and CM 
 OFED = Implementation("MLNX OFED", "probable", "its TransactionIDs and CM timers")
 ILLUMOS = Implementation("illumos", "certain", "its TransactionIDs")
 ILLUMOS_BY_REJ = Implementation("illumos", "possible", "its REJ for timeout")
-OTHER = Implementation("other", "certain", "its TransactionIDs")  # never told: it only contradicts
+OTHER = Implementation("other", "certain", "its TransactionIDs")  # never reported: it only contradicts
 
 # What the evidence comes to: the first reading that leaves nothing unexplained.
 READINGS = (
@@ -53,7 +53,7 @@ READINGS = (
     (ILLUMOS, {ILLUMOS, ILLUMOS_BY_REJ}),
 )
 
-ENOUGH = 8  # telling messages of one CA; then it is not looked at any more
+ENOUGH = 8  # messages of one CA that show something; then it is not looked at any more
 MOST_CAS = 4096  # the newest stay
 
 
@@ -66,7 +66,7 @@ class Implementations:
         self.settled: set[int] = set()  # CAs that need not be looked at any more
 
     def see(self, connection: Connection, step: Step) -> None:
-        """Take the evidence of one message of a TELLING type, from a CA that is not settled."""
+        """Take the evidence of one message of a SHOWING type, from a CA that is not settled."""
         if step.sender == "unknown":
             return
         guid = connection.end(step.sender).ca_guid

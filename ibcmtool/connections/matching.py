@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
-from ibcmtool.model import CmMessage, Connection, Role
+from ibcmtool.model import CmMessage, Connection, Role, Step
 
 # The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
 # sender whose PSN does not count. Two files may have clocks any time apart.
@@ -30,6 +30,18 @@ def is_copy(earlier: CmMessage, message: CmMessage) -> bool:
         and earlier.mad == message.mad
         and (earlier.file != message.file or abs(message.time - earlier.time) < COPY_WINDOW)
     )
+
+
+def earlier_sends(connection: Connection, sender: Role, message: CmMessage) -> tuple[Step | None, Step | None]:
+    """The first step with the same MAD from the same end, and the step of which the message is a copy."""
+    first = None
+    for step in connection.steps:
+        earlier = step.message
+        if earlier.mad == message.mad and step.sender == sender:
+            if is_copy(earlier, message):
+                return first, step
+            first = first or step
+    return first, None
 
 
 VARIANTS = frozenset({"MRA", "REJ"})  # messages that the tables know under several names

@@ -26,8 +26,8 @@ LETTERS: dict[str, dict[str, str]] = {
 }
 
 
-def note(connection: Connection, step: Step) -> None:
-    """Write a new step into history, outcome and times."""
+def record_step(connection: Connection, step: Step) -> None:
+    """Record a new step in history, outcome and times."""
     message = step.message
     kind, time = message.type, message.time
     letter = LETTERS[step.sender][kind]
@@ -54,8 +54,8 @@ def note(connection: Connection, step: Step) -> None:
         _become(connection, "rejected" if message.fields.status else "resolved")
 
 
-def note_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:
-    """Write a data packet down; True for the first of its sender. Data from the active side establishes (COMM_EST)."""
+def record_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:
+    """Record a data packet; True for the first of its sender. Data from the active side establishes (COMM_EST)."""
     first = sender not in connection.first_data
     if first:
         connection.first_data[sender] = packet
@@ -67,19 +67,19 @@ def note_data(connection: Connection, sender: Role, packet: DataPacket) -> bool:
     return first
 
 
-def note_deadline(connection: Connection, lapse: Deadline, in_sight: bool) -> None:
-    """Write down what passing time decided; not what became of it, where an answer may have come out of sight."""
-    if lapse.kind in ("REQ_EXHAUSTED", "REP_EXHAUSTED"):
-        connection.closed = lapse.time
+def record_deadline(connection: Connection, deadline: Deadline, in_sight: bool) -> None:
+    """Record what passing time decided; not what became of it, where an answer may have come out of sight."""
+    if deadline.kind in ("REQ_EXHAUSTED", "REP_EXHAUSTED"):
+        connection.closed = deadline.time
     if not in_sight:
         return
-    if lapse.kind == "REQ_EXHAUSTED":
+    if deadline.kind == "REQ_EXHAUSTED":
         _become(connection, "timed_out")
-    elif lapse.kind == "REP_EXHAUSTED":
+    elif deadline.kind == "REP_EXHAUSTED":
         _become(connection, "half_open" if connection.active.state == "ESTABLISHED" else "timed_out")
-    elif lapse.kind in ("DREQ_LAPSED", "DREQ_EXHAUSTED"):
-        # The sender is gone or going; whether the other end ever heard of it the capture does not tell.
-        peer = connection.peer(lapse.role or "active")
+    elif deadline.kind in ("DREQ_LAPSED", "DREQ_EXHAUSTED"):
+        # The sender is gone or going; whether it ever reached the other end the capture does not show.
+        peer = connection.peer(deadline.role or "active")
         if peer.state in ("DREQ_RCVD", "ESTABLISHED"):
             _become(connection, "half_open")
 

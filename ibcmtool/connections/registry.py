@@ -10,12 +10,15 @@ from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, 
 from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.model import CmMessage, Connection, Role
 
+REQUESTS = frozenset({"REQ", "SIDR_REQ"})
+ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP"})
+
 
 class Registry:
     """All connections that live, and what the messages say of their ends' identities.
 
-    `apply` takes the first message of a connection that begins with one that another has had already; `leave` is told
-    of a connection whose passive end is replaced.
+    `apply` takes the first message of a connection that begins with one that another has had already; `leave` is called
+    with a connection whose passive end is replaced.
     """
 
     def __init__(
@@ -36,7 +39,15 @@ class Registry:
         self._index.remove(connection)
         del self.live[connection.id]
 
-    def request(self, message: CmMessage) -> Match | None:
+    def match(self, message: CmMessage) -> Match | None:
+        """The connection of a message, which it may begin, and the end that sent it; None where it belongs to none."""
+        if message.type in ANSWERS:
+            return self._answer(message)
+        if message.type in REQUESTS:
+            return self._request(message)
+        return None  # ClassPortInfo, SAP and SPR (layout unknown), attributes unknown
+
+    def _request(self, message: CmMessage) -> Match | None:
         """The connection of a REQ or SIDR_REQ, which may begin one; None when it is cut before its id."""
         fields = message.fields
         if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
@@ -61,7 +72,7 @@ class Registry:
         self._enter(connection)
         return connection, "active"
 
-    def answer(self, message: CmMessage) -> Match | None:
+    def _answer(self, message: CmMessage) -> Match | None:
         """The connection of any other message, which may be the first that the capture shows of it; None as above."""
         fields = message.fields
         if (fields.request_id if message.type == "SIDR_REP" else fields.remote_comm_id) is None:

@@ -1,7 +1,7 @@
-"""The whole way from captures to a verdict: sources, decoder, tracker and judges in one line.
+"""Captures in, records out: the driver of the engine for files.
 
 `stream` hands on each connection as it ends and each finding as it comes, and keeps neither; `analyze` collects
-them. Several inputs are one analysis: their messages are merged by time.
+them. Several inputs are one analysis: their frames are merged by time.
 """
 
 from __future__ import annotations
@@ -10,31 +10,23 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from operator import attrgetter
-from typing import NamedTuple
 
-from dissectors.recognition import MAD_SIZE
-from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.clocks import align
+from ibcmtool.engine.engine import Engine
+from ibcmtool.engine.sink import Sink
 from ibcmtool.model import (
     Analysis,
     CmMessage,
     Connection,
-    DataPacket,
     Event,
     Finding,
     Frame,
     InputInfo,
-    Neighbour,
     Policy,
     TimewaitModel,
     rank,
 )
-from ibcmtool.rules import Judge
-from ibcmtool.rules.facts.coverage import Coverage
-from ibcmtool.services import endpoint_names
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
-from ibcmtool.wire.decode import Decoder
-from ibcmtool.wire.neighbours import neighbour
 
 Progress = Callable[[int], None]
 
@@ -56,37 +48,27 @@ def stream(
     inputs are ahead, by path, where that is not to be estimated. `timewait_model`: see connections/timewait_models.py.
     `redact`: addresses, GUIDs and private data come replaced (redaction).
     """
-    records: list[Connection | Finding] = []
-
-    def emit(event: Event) -> None:
-        records.extend(judge.judge(event))
-        if event.kind == "ENDED":
-            records.append(event.connection)
-
     with ExitStack() as stack:
         captures = [stack.enter_context(open_capture(path, number)) for number, path in enumerate(paths)]
-        coverage = Coverage(paths, align(captures, clock_offsets))
-        judge = Judge(policy, coverage)
-        tracker = Tracker(emit, endpoint_names, timewait_model, covered=judge.context.covered)
-        scan = Scan(tracker, coverage, thorough, progress, _redactor() if redact else None)
-        for item in _merged(captures, scan):
-            if isinstance(item, CmMessage):
-                judge.message(item)
-                tracker.feed(item)
-            elif isinstance(item, Neighbour):
-                judge.neighbour(item)
-            else:
-                tracker.feed_data(item)
-            if records:
-                yield from records
-                records.clear()
         infos = [capture.info for capture in captures]
+        records = _Records()
+        starts = align(captures, clock_offsets)
+        engine = Engine(infos, records, policy, timewait_model, redact=redact)
+        for file, start in enumerate(starts):
+            if start is not None:
+                engine.begins(file, start)
+        requests = [ScanRequest(engine.watched, everything=thorough, progress=progress) for _ in captures]
+        for frame in _merged(captures, requests, engine):
+            request = requests[frame.file]
+            if isinstance(engine.feed(frame, watch=frame.number <= request.until), CmMessage):
+                request.heard(frame.number)
+            if records.held:
+                yield from records.held
+                records.held.clear()
         ends = (info.last_time - info.clock_offset for info in infos if info.last_time is not None)
-        tracker.advance(max(ends, default=0))
-        tracker.finish()
-        yield from records
-        yield from judge.capture_end(infos, tracker.overruns)
-        yield from infos
+        engine.advance(max(ends, default=0))
+        engine.finish()
+        yield from records.held
 
 
 def analyze(
@@ -122,49 +104,36 @@ def analyze(
     return analysis
 
 
-class Scan(NamedTuple):
-    """What the reading of all inputs shares."""
+class _Records(Sink):
+    """Holds records until they are handed on."""
 
-    tracker: Tracker
-    coverage: Coverage
-    thorough: bool
-    progress: Progress | None
-    redact: Callable[[Frame], Frame] | None
+    follows = False
 
+    def __init__(self) -> None:
+        self.held: list[InputInfo | Connection | Finding] = []
 
-def _redactor() -> Callable[[Frame], Frame]:
-    from ibcmtool.redaction import Redactor  # loads Scapy
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        self.held.append(finding)
 
-    return Redactor()
+    def connection(self, connection: Connection) -> None:
+        self.held.append(connection)
 
-
-def _merged(captures: Sequence[Capture], scan: Scan) -> Iterator[CmMessage | DataPacket | Neighbour]:
-    streams = [_messages(capture, file, scan) for file, capture in enumerate(captures)]
-    return streams[0] if len(streams) == 1 else _noted(heapq.merge(*streams, key=attrgetter("time")), scan.coverage)
+    def input(self, info: InputInfo) -> None:
+        self.held.append(info)
 
 
-def _noted(
-    items: Iterator[CmMessage | DataPacket | Neighbour], coverage: Coverage
-) -> Iterator[CmMessage | DataPacket | Neighbour]:
-    for item in items:
-        if isinstance(item, CmMessage):
-            coverage.note(item)
-        yield item
+def _merged(captures: Sequence[Capture], requests: Sequence[ScanRequest], engine: Engine) -> Iterator[Frame]:
+    """The frames of all captures in the order of their times, which are by the common clock."""
+    streams = [
+        _frames(capture, file, request, engine)
+        for file, (capture, request) in enumerate(zip(captures, requests, strict=True))
+    ]
+    return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time"))
 
 
-def _messages(capture: Capture, file: int, scan: Scan) -> Iterator[CmMessage | DataPacket | Neighbour]:
-    """What is worth feeding in one capture."""
-    decode, info, redact = Decoder(), capture.info, scan.redact
-    scan_request = ScanRequest(scan.tracker.watched, everything=scan.thorough, progress=scan.progress)
-    for frame in capture.scan(scan_request):
-        if redact is not None:
-            frame = redact(frame)
-        item = decode(frame, scan_request.watched if frame.number <= scan_request.until else ()) or neighbour(frame)
-        if item is None:
-            continue
-        if isinstance(item, CmMessage):
-            scan_request.heard(frame.number)
-            info.cm_messages += 1
-            info.cut_messages += len(item.mad) < MAD_SIZE
-        yield item._replace(time=item.time - info.clock_offset) if info.clock_offset else item
-    scan.coverage.end(file, None if info.last_time is None else info.last_time - info.clock_offset)
+def _frames(capture: Capture, file: int, request: ScanRequest, engine: Engine) -> Iterator[Frame]:
+    """The frames of one capture that can tell of something; its end is told to the engine."""
+    info = capture.info
+    for frame in capture.scan(request):
+        yield frame._replace(time=frame.time - info.clock_offset) if info.clock_offset else frame
+    engine.ends(file, None if info.last_time is None else info.last_time - info.clock_offset)

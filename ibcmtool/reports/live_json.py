@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any, TextIO
 
 from ibcmtool import formatting
-from ibcmtool.engine.live import Received
+from ibcmtool.engine.sink import Received
 from ibcmtool.model import Connection, Event, Finding, InputInfo
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
@@ -19,20 +19,20 @@ class JsonLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._heard: Received | None = None
+        self._received: Received | None = None
         self._outcomes: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
 
-    def hear(self, heard: Received) -> None:
+    def received(self, received: Received) -> None:
         """The next event with a step is of this message."""
-        self._heard = heard
+        self._received = received
 
     def event(self, event: Event) -> None:
         step = event.step
         if step is None or event.kind != step.message.type:
             return
-        message, heard = step.message, self._heard
-        frame = heard.frame if heard is not None and heard.number == message.frame else None
+        message, received = step.message, self._received
+        frame = received.frame if received is not None and received.number == message.frame else None
         first = step.retransmission_of
         told: dict[str, Any] = {
             "time": formatting.seconds(message.time),

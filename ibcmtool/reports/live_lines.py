@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ibcmtool import formatting, services
-from ibcmtool.engine.live import Received
+from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Step
 from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.clock import Clock
@@ -38,11 +38,11 @@ class Lines:
             return event.kind == event.step.message.type
         return event.kind in ("ENDED", "DATA")
 
-    def event(self, event: Event, heard: Received | None) -> Pieces:
-        """The line of an event; heard: what was heard last before it."""
+    def event(self, event: Event, received: Received | None) -> Pieces:
+        """The line of an event; received: what was received last before it."""
         connection = event.connection
         if event.step is not None:
-            return self._message(connection, event.step, heard)
+            return self._message(connection, event.step, received)
         if event.kind == "ENDED" or event.role is None:
             return self._ended(event.time, connection)
         text = f"data from {formatting.end_name(connection.end(event.role))}: its QP is up"
@@ -61,7 +61,7 @@ class Lines:
             (self._clean(f"{certainty}{where}: {finding.message}{tail}"), ""),
         ]
 
-    def _message(self, connection: Connection, step: Step, heard: Received | None) -> Pieces:
+    def _message(self, connection: Connection, step: Step, received: Received | None) -> Pieces:
         message = step.message
         kind = message.type
         ignored = step.disposition == "ignored"
@@ -74,7 +74,7 @@ class Lines:
             about.append("(again)")
         elif ignored:
             about.append("(ignored)")
-        about.append(_origin(message, heard))
+        about.append(_origin(message, received))
         return [*self._head(message.time, connection, kind, name), (self._clean("  ".join(filter(None, about))), "")]
 
     def _from_to(self, message: CmMessage, connection: Connection, sender: str) -> str:
@@ -104,9 +104,9 @@ class Lines:
         return f"{self._second(time // formatting.SECOND)}.{time % formatting.SECOND // 1000:06d}"
 
 
-def _origin(message: CmMessage, heard: Received | None) -> str:
+def _origin(message: CmMessage, received: Received | None) -> str:
     """Direction and program, where the source knows them."""
-    if heard is None or heard.number != message.frame:
+    if received is None or received.number != message.frame:
         return ""
-    inside = ", ".join(filter(None, (heard.frame.direction, heard.frame.process)))
+    inside = ", ".join(filter(None, (received.frame.direction, received.frame.process)))
     return f"[{inside}]" if inside else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
-from ibcmtool.engine.live import Listener, Received, Session
+from ibcmtool.engine.live import Session
+from ibcmtool.engine.sink import Received, Sink
 from ibcmtool.model import Connection, Event, Finding, InputInfo, Policy, Severity
 from ibcmtool.reports.hooks import Command
 from ibcmtool.reports.recording import Recording
@@ -19,9 +20,9 @@ class Renderer(Protocol):
     """What a person or a program sees while it happens (fronts.py)."""
 
     shows_hints: bool  # what a source says of itself needs no other place
-    follows: bool  # whether `hear` and `event` are to be called
+    follows: bool  # whether `received` and `event` are to be called
 
-    def hear(self, heard: Received) -> None: ...
+    def received(self, received: Received) -> None: ...
 
     def event(self, event: Event) -> None: ...
 
@@ -36,8 +37,8 @@ class Renderer(Protocol):
         """The end, with the summary."""
 
 
-class Output(Listener):
-    """A session's listener. What is not chosen is counted nowhere and shown nowhere, but recorded."""
+class Output(Sink):
+    """A session's sink. What is not chosen is counted nowhere and shown nowhere, but recorded."""
 
     def __init__(
         self,
@@ -63,10 +64,10 @@ class Output(Listener):
         self._inputs: list[InputInfo] = []
         self.severities: Counter[Severity] = Counter()  # of all chosen findings, shown or not
 
-    def hear(self, heard: Received) -> None:
-        self._renderer.hear(heard)
+    def received(self, received: Received) -> None:
+        self._renderer.received(received)
         if self._recording is not None:
-            self._recording.hear(heard)
+            self._recording.received(received)
 
     def event(self, event: Event) -> None:
         if self._all_fit or self._fits(event.connection):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from ibcmtool.engine.live import Progress, Received
+from ibcmtool.engine.live import SourceStatus
+from ibcmtool.engine.sink import Received
 from ibcmtool.model import Connection, Event, Finding, InputInfo
 from ibcmtool.reports import text
 from ibcmtool.reports.clock import Clock
@@ -28,7 +29,7 @@ class Quiet:
     shows_hints = False
     follows = False
 
-    def hear(self, heard: Received) -> None:
+    def received(self, received: Received) -> None:
         pass
 
     def event(self, event: Event) -> None:
@@ -52,11 +53,11 @@ class _Telling(Quiet):
     """What the two have in common that tell of messages."""
 
     follows = True
-    _heard: Received | None = None
+    _received: Received | None = None
 
-    def hear(self, heard: Received) -> None:
+    def received(self, received: Received) -> None:
         """The next event with a step is of this message."""
-        self._heard = heard
+        self._received = received
 
 
 class Scrolling(_Telling):
@@ -70,7 +71,7 @@ class Scrolling(_Telling):
 
     def event(self, event: Event) -> None:
         if self._lines.tells(event):
-            self._write(self._lines.event(event, self._heard))
+            self._write(self._lines.event(event, self._received))
 
     def finding(self, finding: Finding, time: int) -> None:
         self._write(self._lines.finding(finding, time))
@@ -96,7 +97,7 @@ class Screen(_Telling):
 
     shows_hints = True
 
-    def __init__(self, page: Page, clock: Clock, sources: Sequence[Progress], keep: int) -> None:
+    def __init__(self, page: Page, clock: Clock, sources: Sequence[SourceStatus], keep: int) -> None:
         super().__init__(page, clock)
         self._lines = Lines(page, clock, several_sources=len(sources) > 1)
         self._live_state = LiveState(keep)
@@ -106,7 +107,7 @@ class Screen(_Telling):
     def event(self, event: Event) -> None:
         self._live_state.event(event)
         if self._lines.tells(event):
-            self._view.event(event, self._heard)
+            self._view.event(event, self._received)
 
     def finding(self, finding: Finding, time: int) -> None:
         self._live_state.finding(finding)
@@ -128,7 +129,7 @@ class Json:
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
-        self.hear = lines.hear
+        self.received = lines.received
         self.event = lines.event
         self.connection = lines.connection
 

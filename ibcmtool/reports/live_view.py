@@ -11,7 +11,8 @@ from rich.live import Live
 from rich.text import Text
 
 from ibcmtool import formatting, services
-from ibcmtool.engine.live import Progress, Received
+from ibcmtool.engine.live import SourceStatus
+from ibcmtool.engine.sink import Received
 from ibcmtool.model import Connection, Event, Finding
 from ibcmtool.reports import columns, style
 from ibcmtool.reports.clock import Clock
@@ -28,7 +29,9 @@ FEWEST = 3  # lines that findings, connections and events have at least
 class LiveView:
     """Draws the board on the whole screen, between `open` and `close`."""
 
-    def __init__(self, page: Page, clock: Clock, board: LiveState, sources: Sequence[Progress], lines: Lines) -> None:
+    def __init__(
+        self, page: Page, clock: Clock, board: LiveState, sources: Sequence[SourceStatus], lines: Lines
+    ) -> None:
         self._page = page
         self._console: Console = page.console
         self._clock = clock
@@ -53,9 +56,9 @@ class LiveView:
         """The newest line."""
         self._events.append(line)
 
-    def event(self, event: Event, heard: Received | None) -> None:
-        """The newest event, and what was heard last before it."""
-        self._events.append((event, heard))
+    def event(self, event: Event, received: Received | None) -> None:
+        """The newest event, and what was received last before it."""
+        self._events.append((event, received))
 
     def draw(self, now: int | None) -> None:
         """The screen anew, if it is time; now: the time of the packets (ns)."""
@@ -86,8 +89,8 @@ class LiveView:
         running = formatting.duration(int(moment - self._began) * formatting.SECOND)
         at = f"  {self._clock.full(now, 0)}" if now is not None else ""
         yield Text.assemble(("ibcmtool live", style.HEAD), self._page.text(f"{at}  running {running}", style.QUIET))
-        for progress, rate in zip(self._sources, self._rates, strict=True):
-            info, source = progress.info, progress.source
+        for status, rate in zip(self._sources, self._rates, strict=True):
+            info, source = status.info, status.source
             facts = [
                 formatting.count(info.cm_messages, "CM message"),
                 f"{rate.at(moment, info.cm_messages):,.1f}/s",
@@ -97,9 +100,9 @@ class LiveView:
             line = Text.assemble("  ", self._page.text(source.name, style.HEAD), "  ", ", ".join(facts))
             if source.dropped:
                 line.append(f"  {source.dropped:,} lost", style.BAD)
-            if progress.ended:
+            if status.ended:
                 line.append("  ended", style.DOUBT)
-            elif progress.last is None:
+            elif status.last is None:
                 line.append(f"  nothing yet: {self._page.clean(source.silence)}", style.QUIET)
             yield line
             for note in source.notes[-2:]:

@@ -1,4 +1,4 @@
-"""What was heard, written to a capture file while it happens: findings as comments, in files of bounded size or time.
+"""What was received, written to a capture file as it happens: findings as comments, in files of bounded size or time.
 
 A packet is held back until the next one, or for a moment, so that the findings that it brings stand with it. Findings
 that come later, when a time is over, go to the next packet, and name the frames that they are about.
@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from ibcmtool.engine.live import Listener, Progress, Received
+from ibcmtool.engine.live import SourceStatus
+from ibcmtool.engine.sink import Received, Sink
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import Event, Finding
 from ibcmtool.reports.pcapng import PcapngWriter
@@ -32,13 +33,13 @@ class Rotation:
         return bool(self.size or self.time)
 
 
-class Recording(Listener):
+class Recording(Sink):
     """Writes to one file, or to a row of them named FILE_00001_20261129174000.pcapng and so on, as dumpcap does.
 
     Raises SourceError when a file cannot be begun; OSError when writing fails.
     """
 
-    def __init__(self, path: str, rotation: Rotation, sources: Sequence[Progress]) -> None:
+    def __init__(self, path: str, rotation: Rotation, sources: Sequence[SourceStatus]) -> None:
         self._path = Path(path)
         self._rotation = rotation
         self._sources = sources
@@ -53,11 +54,11 @@ class Recording(Listener):
         if not rotation:
             self._begin(0)
 
-    def hear(self, heard: Received) -> None:
+    def received(self, received: Received) -> None:
         """The next packet."""
         self._write()
-        self._held = heard
-        process = heard.frame.process
+        self._held = received
+        process = received.frame.process
         if process:
             self._comments.append(f"sent by {process}")
 
@@ -77,15 +78,15 @@ class Recording(Listener):
 
     def _write(self) -> None:
         """Write the packet that is held back."""
-        heard = self._held
-        if heard is None:
+        received = self._held
+        if received is None:
             return
-        frame = heard.frame
+        frame = received.frame
         if self._writer is None or self._full(frame.time):
             self._end(frame.time)
             self._begin(frame.time)
         assert self._writer is not None
-        source = self._sources[heard.item.file].source
+        source = self._sources[received.item.file].source
         about = "CM MADs of this host; the headers around them are made up" if source.made_up else ""
         self._size += self._writer.write(frame, source.name, self._comments, frame.direction, about)
         self._held, self._comments = None, []
@@ -118,7 +119,7 @@ class Recording(Listener):
 
     def _end(self, time: int) -> None:
         if self._writer is not None and self._out is not None:
-            dropped = [(progress.source.name, progress.source.dropped) for progress in self._sources]
+            dropped = [(status.source.name, status.source.dropped) for status in self._sources]
             self._writer.close(time, dropped, self._comments if self._held is None else ())
             self._out.close()
             self._writer = self._out = None

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversation import FIRST_DAY, SERVICE, Conversation, Host
+from conversation import FIRST_DAY, SERVICE, Conversation, Host, run
 
 from ibcmtool.connections import implementation
 from ibcmtool.connections.timers import exponent, linux
-from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import CmMessage, Connection, End, Event, Role, TimewaitModel
+from ibcmtool.model import Connection, End, Role, TimewaitModel
 from ibcmtool.reports.connection_json import connection_text
 
 SECOND = 1_000_000_000
@@ -23,17 +22,7 @@ OFED_TIMERS = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22
 
 
 def tracked(talk: Conversation, model: TimewaitModel = "auto") -> list[Connection]:
-    connections = {}
-
-    def tell(event: Event) -> None:
-        connections[event.connection.id] = event.connection
-
-    tracker = Tracker(tell, timewait_model=model)
-    items = sorted((item for item in talk.capture if isinstance(item, CmMessage)), key=lambda item: item.time)
-    for item in items:
-        tracker.feed(item)
-    tracker.finish()
-    return list(connections.values())
+    return run(talk, model=model).connections
 
 
 def end_of(talk: Conversation, role: Role = "active") -> End:

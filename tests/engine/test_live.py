@@ -12,7 +12,8 @@ import pytest
 
 from ibcmtool.engine import live as live_engine
 from ibcmtool.engine.files import analyze
-from ibcmtool.engine.live import Listener, Received, Session
+from ibcmtool.engine.live import Session
+from ibcmtool.engine.sink import Received, Sink
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Frame, InputInfo
 from ibcmtool.sources.files import ScanRequest, open_capture
 
@@ -28,12 +29,12 @@ def frames(path: Path) -> list[Frame]:
         return list(capture.scan(ScanRequest()))
 
 
-class Records(Listener):
+class Records(Sink):
     """Everything that a session told, in order."""
 
     def __init__(self) -> None:
         self.told: list[Received | Event | Finding | Connection | InputInfo] = []
-        self.hear = self.event = self.connection = self.input = self.told.append
+        self.received = self.event = self.connection = self.input = self.told.append
 
     def finding(self, finding: Finding, event: Event | None) -> None:
         self.told.append(finding)
@@ -44,7 +45,7 @@ class Records(Listener):
 
 def begin(*sources: Any, most: int | None = None) -> tuple[Session, Records]:
     session = Session(sources or [source()], "relaxed", most=most)
-    session.listener = records = Records()
+    session.engine.sink = records = Records()
     return session, records
 
 
@@ -139,7 +140,7 @@ def test_the_memory_has_an_end(captures: Path) -> None:
     session.finish()
     ended = records.of(Connection)
     assert len(ended) >= 500
-    assert session.tracker.evicted > 400
+    assert session.engine.evicted > 400
     assert len({one.id for one in ended}) == len(ended)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conversation import Conversation
+from conversation import Conversation, Records, inputs_of
 
-from ibcmtool.connections.tracker import Tracker
+from ibcmtool.engine.engine import Engine
 from ibcmtool.model import Event, Finding
 from ibcmtool.reports.live_output import Output
 from ibcmtool.views.filters import Filter
@@ -23,7 +23,7 @@ class Renderer:
         self.events: list[Event] = []
         self.findings: list[str] = []
 
-    def hear(self, heard: Any) -> None: ...
+    def received(self, received: Any) -> None: ...
 
     def event(self, event: Event) -> None:
         self.events.append(event)
@@ -45,12 +45,11 @@ def finding(code: str, connection: int | None) -> Finding:
 @pytest.fixture
 def events() -> list[Event]:
     """The REQs of two connections."""
-    told: list[Event] = []
-    tracker = Tracker(told.append)
-    talk = Conversation()
-    tracker.feed(talk.active(0, "REQ"))
-    tracker.feed(talk.another().active(1, "REQ"))
-    return told
+    talk, records = Conversation(), Records()
+    engine = Engine(inputs_of([]), records)
+    engine.take(talk.active(0, "REQ"))
+    engine.take(talk.another().active(1, "REQ"))
+    return records.events
 
 
 def test_a_filter_leaves_out_other_connections_and_the_whole(events: list[Event]) -> None:

@@ -24,7 +24,7 @@ def record(capture: Path, into: Path, rotation: Rotation | None = None, process:
     recording = Recording(str(into), rotation or Rotation(), session.sources)
     with open_capture(str(capture), 0) as frames:
         kept = [frame._replace(direction="in", process=process) for frame in frames.scan(ScanRequest())]
-    session.listener = recording
+    session.engine.sink = recording
     session.take(0, kept)
     session.finish()
     recording.close(session.now() or 0)
@@ -70,7 +70,7 @@ def test_infiniband_is_written_so_that_wireshark_reads_it(
     session = Session([source], "relaxed")
     into = tmp_path / "ib.pcapng"
     recording = Recording(str(into), Rotation(), session.sources)
-    session.listener = recording
+    session.engine.sink = recording
     session.take(0, bare)
     recording.close(0)
     assert {frame.link_type for frame in frames(into)} == {197}

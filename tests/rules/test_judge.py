@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversation import FIRST_DAY, SECOND, Conversation, Host
+from conversation import FIRST_DAY, SECOND, Conversation, Host, Records, inputs_of
 
 import ibcmtool.rules.judge as judge_module
-from ibcmtool.connections.tracker import Tracker
+from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.files import analyze
 from ibcmtool.evidence import confidence, proved, unopposed, weakened
-from ibcmtool.model import CmMessage, Connection, Finding, Step
+from ibcmtool.model import Connection, Finding, Step
 from ibcmtool.rules import CATALOGUE, Judge, Rule
 from ibcmtool.rules.api import Need, Once, StepHandler, Verdict
 from ibcmtool.rules.conditions import again, anew, first, over
@@ -27,17 +27,15 @@ A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 ALWAYS_ASKED = {"C05", "S13", "X02", "X03", "X07", "T10"}
 
 
-def tell(judge: Judge, talk: Conversation, until: float) -> list[Finding]:
-    findings: list[Finding] = []
-    tracker = Tracker(lambda event: findings.extend(judge.judge(event)))
+def judged(talk: Conversation, until: float, rules: Iterable[Rule] | None = None) -> tuple[list[Finding], Judge]:
+    """What these rules find in it, and the judge that asked them."""
+    records = Records()
+    engine = Engine(inputs_of(talk.capture), records, rules=rules)
     for item in sorted(talk.capture, key=lambda item: item.time):
-        if isinstance(item, CmMessage):
-            tracker.feed(item)
-        else:
-            tracker.feed_data(item)
-    tracker.advance(FIRST_DAY + int(until * SECOND))
-    tracker.finish()
-    return findings
+        engine.take(item)
+    engine.advance(FIRST_DAY + int(until * SECOND))
+    engine.finish()
+    return records.findings, engine.judge
 
 
 def listening(asked: set[str]) -> list[Rule]:
@@ -66,7 +64,8 @@ def test_ordinary_lives_concern_few_rules() -> None:
         life.establish(10 * number)
         life.close(10 * number + 1, by="passive" if number % 2 else "active")
     asked: set[str] = set()
-    assert tell(Judge(rules=listening(asked)), talk, until=1000) == []
+    findings, _ = judged(talk, 1000, listening(asked))
+    assert findings == []
     assert asked <= ALWAYS_ASKED
 
 
@@ -75,7 +74,7 @@ def test_a_qpn_in_use_concerns_its_rules() -> None:
     talk.establish(0, qpn=0x11)
     talk.another(active_qpn=0x11).establish(1)
     asked: set[str] = set()
-    tell(Judge(rules=listening(asked)), talk, until=2)
+    judged(talk, 2, listening(asked))
     assert asked >= {"S01", "S05", "T01", "T02", "T03", "T07", "T08", "X01"}
     assert not asked & {"R01", "R02", "R03", "R08", "H08"}
 
@@ -93,10 +92,11 @@ def made(code: str, **of_step: Any) -> Rule:
 
 def test_findings_of_one_event_come_in_the_order_of_their_codes() -> None:
     """Whatever test let each rule pass."""
-    judge = Judge(rules=[made("R03", when=lambda connection, step: True), made("R01", history=first), made("R02")])
+    speakers = [made("R03", when=lambda connection, step: True), made("R01", history=first), made("R02")]
     talk = Conversation()
     talk.active(0, "REQ")
-    assert [finding.code for finding in tell(judge, talk, until=1)] == ["R01", "R02", "R03"]
+    findings, _ = judged(talk, 1, speakers)
+    assert [finding.code for finding in findings] == ["R01", "R02", "R03"]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_once(once: Once | None, told: list[int]) -> None:
     talk.again(1, talk.active(0, "REQ", qpn=7))
     talk.another().active(2, "REQ", qpn=8)
     talk.another(active=Host(C)).active(3, "REQ", qpn=8)
-    findings = tell(Judge(rules=[made("R01", once=once)]), talk, until=4)
+    findings, _ = judged(talk, 4, [made("R01", once=once)])
     assert [finding.connection for finding in findings] == told
 
 
@@ -120,7 +120,8 @@ def test_once(once: Once | None, told: list[int]) -> None:
 def test_needs(need: Need, message: dict[str, Any], asked: bool) -> None:
     talk = Conversation()
     talk.active(0, "REQ", **message)
-    assert len(tell(Judge(rules=[made("R01", needs=(need,))]), talk, until=1)) == asked
+    findings, _ = judged(talk, 1, [made("R01", needs=(need,))])
+    assert len(findings) == asked
 
 
 def test_confidence_follows_from_the_grounds() -> None:
@@ -149,10 +150,9 @@ def test_history_tests() -> None:
 
 def test_endless_histories_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge_module, "MOST_HISTORIES", 4)
-    judge = Judge()
     talk = Conversation()
     talk.repeat(talk.active(0, "REQ"), every=6.2, count=100)
-    tell(judge, talk, until=1000)
+    _, judge = judged(talk, 1000)
     assert 1 <= len(judge._plans["REQ"]) <= 4
     assert max(len(history) for history in judge._plans["REQ"]) <= judge_module.LONGEST_HISTORY
 
@@ -163,7 +163,7 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(judge_module, "MOST_SUBJECTS", 16)
 
     def remembered(lives: int) -> dict[str, int]:
-        judge, talk = Judge(), Conversation(Host(A), Host(B))
+        talk = Conversation(Host(A), Host(B))
         for number in range(lives):
             life = talk.another(active=Host(C) if number % 2 else None)
             life.establish(10 * number)
@@ -171,7 +171,7 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
                 life.close(10 * number + 1)
             else:
                 life.repeat(life.active(10 * number + 1, "DREQ"), every=6.2, count=2)
-        tell(judge, talk, until=lives * 10 + 1000)
+        _, judge = judged(talk, lives * 10 + 1000)
         kept = {code: len(memory) for code, memory in judge.context.memory.items()}
         spoken_of = {code: len(subjects) for code, subjects in judge._subjects.items()}
         return kept | spoken_of | {"heard": len(judge.context.ports.heard), "ids": len(judge.context.comm_ids._holders)}

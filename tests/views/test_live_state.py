@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from conversation import Conversation
+from conversation import Conversation, inputs_of
 
-from ibcmtool.connections.tracker import Tracker
+from ibcmtool.engine.engine import Engine
+from ibcmtool.engine.sink import Sink
 from ibcmtool.model import Connection, Event
 from ibcmtool.views.live_state import LiveState
 
@@ -17,17 +18,18 @@ def told(talk: Conversation, board: LiveState) -> dict[int, Connection]:
     """Show a conversation to the board; at each event its counts must be those of a recount. The open connections."""
     still_open: dict[int, Connection] = {}
 
-    def tell(event: Event) -> None:
-        board.event(event)
-        still_open[event.connection.id] = event.connection
-        if event.kind == "ENDED":
-            del still_open[event.connection.id]
-        assert +board.now == Counter(connection.outcome for connection in still_open.values())
+    class Recount(Sink):
+        def event(self, event: Event) -> None:
+            board.event(event)
+            still_open[event.connection.id] = event.connection
+            if event.kind == "ENDED":
+                del still_open[event.connection.id]
+            assert +board.now == Counter(connection.outcome for connection in still_open.values())
 
-    tracker = Tracker(tell)
+    engine = Engine(inputs_of(talk.capture), Recount())
     for message in sorted(talk.capture, key=lambda message: message.time):
-        tracker.feed(message)
-    tracker.advance(talk.capture[-1].time + 10 * MINUTE)
+        engine.take(message)
+    engine.advance(talk.capture[-1].time + 10 * MINUTE)
     return still_open
 
 

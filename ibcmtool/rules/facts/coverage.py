@@ -26,18 +26,24 @@ Span = tuple[int | None, int | None]  # first and last time of an input, None wh
 class Coverage:
     """What the inputs cover, up to the message that was noted last.
 
-    Times are ns by the common clock. `starts` tells when the inputs begin, None where that is not known yet; `note`
-    every CM message in the order of the merged inputs, and `end` of each input before anything later is noted.
+    Times are ns by the common clock. `begin` tells when an input begins, where that is known before its first CM
+    message; `note` takes every CM message in the order of the merged inputs, and `end` tells of each input before
+    anything later is noted.
     """
 
-    def __init__(self, names: Sequence[str] = (), starts: Sequence[int | None] = ()) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
         self.names = tuple(names)
         self.several = len(names) > 1
-        self._starts = list(starts) or [None] * len(names)
+        self._starts: list[int | None] = [None] * len(names)
         self._ends: list[int | None] = [None] * len(names)
         self._packets: defaultdict[Ports, Counter[int]] = defaultdict(Counter)  # (source, destination) -> by input
         self._cut: set[int] = set()  # inputs with a CM message that the snap length cut
         self._places: list[int] | None = None
+
+    def begin(self, file: int, time: int) -> None:
+        """An input was recording from this time on."""
+        self._starts[file] = time
+        self._places = None
 
     def note(self, message: CmMessage) -> None:
         """A CM message of one of several inputs."""
@@ -46,8 +52,7 @@ class Coverage:
         if len(message.mad) < WHOLE_MAD:
             self._cut.add(file)
         if self._starts[file] is None:
-            self._starts[file] = message.time
-            self._places = None
+            self.begin(file, message.time)
 
     def end(self, file: int, time: int | None) -> None:
         """An input was read to its end; None: it held no frame with a time."""

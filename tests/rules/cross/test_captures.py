@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from conversation import FIRST_DAY, SECOND, Conversation, Host
+from conversation import FIRST_DAY, SECOND, Conversation, Host, Records
 
-from ibcmtool.connections.tracker import Tracker
+from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.files import analyze
 from ibcmtool.model import CmMessage, Finding, InputInfo
-from ibcmtool.rules import Judge
 
 HOST, TARGET, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
-INPUTS = [InputInfo("one.pcap"), InputInfo("two.pcap")]
 
 
 def everything(message: CmMessage) -> bool:
@@ -22,14 +20,13 @@ def everything(message: CmMessage) -> bool:
 
 def closing(talk: Conversation, seen: Callable[[CmMessage], bool] = everything) -> list[Finding]:
     """What there is to say at the end of an analysis of the messages that were captured, in the order of the file."""
-    judge = Judge()
-    tracker = Tracker(judge.judge)
+    records = Records()
+    engine = Engine([InputInfo("one.pcap"), InputInfo("two.pcap")], records)
     for message in talk.capture:
         if isinstance(message, CmMessage) and seen(message):
-            judge.message(message)
-            tracker.feed(message)
-    tracker.finish()
-    return list(judge.capture_end(INPUTS))
+            engine.take(message)
+    engine.finish()
+    return records.of_inputs
 
 
 def lives(count: int, talk: Conversation | None = None, start: float = 0) -> Conversation:

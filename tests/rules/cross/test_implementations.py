@@ -7,28 +7,10 @@ from itertools import accumulate
 import pytest
 from conversation import Conversation, Host, Result, run
 
-from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import CmMessage, Connection, Event, Finding, TimewaitModel
-from ibcmtool.rules import Judge
+from ibcmtool.model import CmMessage, TimewaitModel
 from ibcmtool.values import Guid
 
 OFED_TIMERS = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22}
-
-
-def run_with(model: TimewaitModel, talk: Conversation) -> Result:
-    judge = Judge()
-    connections: dict[int, Connection] = {}
-    findings: list[Finding] = []
-
-    def tell(event: Event) -> None:
-        connections[event.connection.id] = event.connection
-        findings.extend(judge.judge(event))
-
-    tracker = Tracker(tell, timewait_model=model)
-    for item in sorted((item for item in talk.capture if isinstance(item, CmMessage)), key=lambda item: item.time):
-        tracker.feed(item)
-    tracker.finish()
-    return Result(list(connections.values()), findings)
 
 
 def illumos_req(talk: Conversation, time: float) -> CmMessage:
@@ -95,7 +77,7 @@ def test_a_chosen_model_is_contradicted() -> None:
     again = talk.another()
     again.establish(20, primary_local_ack_timeout=19)
     again.close(21)
-    finding = run_with("illumos", talk).only("X07")
+    finding = run(talk, model="illumos").only("X07")
     assert finding.severity == "info"
     assert "runs the CM of Linux rdma_cm, by its TransactionIDs and CM timers, but --timewait-model illumos" in (
         finding.message
@@ -111,7 +93,7 @@ def test_a_chosen_model_that_can_be(model: TimewaitModel) -> None:
     talk = Conversation()
     talk.establish()
     talk.close(1)
-    assert run_with(model, talk).codes == []
+    assert run(talk, model=model).codes == []
 
 
 def test_a_reuse_is_told_by_the_model_that_was_chosen() -> None:
@@ -120,8 +102,8 @@ def test_a_reuse_is_told_by_the_model_that_was_chosen() -> None:
     talk.establish(primary_local_ack_timeout=19)
     talk.close(1)
     talk.another(active_qpn=0x11).establish(2)
-    assert "the timewait that Linux keeps, 1.02 s" in run_with("auto", talk).only("T02").message
-    assert "the timewait that illumos keeps, 1.21 s" in run_with("illumos", talk).only("T02").message
+    assert "the timewait that Linux keeps, 1.02 s" in run(talk, model="auto").only("T02").message
+    assert "the timewait that illumos keeps, 1.21 s" in run(talk, model="illumos").only("T02").message
 
 
 # -- senders that take their time --------------------------------------------------------------------------------------

@@ -61,7 +61,9 @@ def test_a_pair_is_watched_where_it_is_shown() -> None:
     here, there, other = Host("10.0.0.1"), Host("10.0.0.2"), Host("10.0.0.3")
     names = ("ring1", "ring2", "elsewhere")
     spans = seconds((1, 10), (10.2, 20), (1, 100))
-    coverage = Coverage(names, [begin for begin, _ in spans])
+    coverage = Coverage(names)
+    for file, (begin, _) in enumerate(spans):
+        coverage.begin(file, begin)
     coverage.note(Conversation(here, there).active(5, "REQ"))
     coverage.note(Conversation(other, there).active(6, "REQ", file=2))
     ports = (here.address, there.address)
@@ -87,12 +89,13 @@ def test_a_pair_is_watched_where_it_is_shown() -> None:
 def test_one_input_is_all_that_there_is() -> None:
     ports = (Host("10.0.0.1").address, Host("10.0.0.2").address)
     assert Coverage().watched(ports, 0, 50) == 50
-    assert Coverage(["a"], [None]).watched(ports, 0, 50) == 50
+    assert Coverage(["a"]).watched(ports, 0, 50) == 50
 
 
 def test_where_an_input_begins_that_cannot_be_read_twice() -> None:
     """With its first CM message, as far as is known."""
-    coverage = Coverage(["-", "a"], [None, moment(0)])
+    coverage = Coverage(["-", "a"])
+    coverage.begin(1, moment(0))
     req = Conversation().active(5, "REQ")
     coverage.note(req)
     ports = (req.source, req.destination)

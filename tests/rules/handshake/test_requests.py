@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from conversation import SECOND, Conversation, Host, run
+from conversation import SECOND, Conversation, Host, Records, run
 
-from ibcmtool.connections.tracker import Tracker
-from ibcmtool.model import Finding
-from ibcmtool.rules import Judge
-from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.engine.engine import Engine
+from ibcmtool.model import InputInfo
 from ibcmtool.values import Duration, Qpn
 
 A, B = Host("10.0.0.1"), Host("10.0.0.2")
@@ -172,20 +170,18 @@ def test_reqs_that_the_other_input_does_not_have() -> None:
     late = talk.another()
     late.repeat(late.active(5, "REQ", max_cm_retries=2), every=6.3, count=2)
     end = talk.capture[0].time + 60 * SECOND
-    judge = Judge()
-    findings: list[Finding] = []
-    tracker = Tracker(lambda event: findings.extend(judge.judge(event)))
-    judge.context.coverage = coverage = Coverage(("client.pcap", "server.pcap"), [talk.capture[0].time] * 2)
+    records = Records()
+    engine = Engine([InputInfo("client.pcap"), InputInfo("server.pcap")], records)
+    for file in (0, 1):
+        engine.begins(file, talk.capture[0].time)
     for message in sorted(talk.capture, key=lambda message: message.time):
-        coverage.note(message)
-        tracker.feed(message)
-    coverage.end(0, end)
-    coverage.end(1, end)
-    tracker.advance(end)
-    found = [finding for finding in findings if finding.code == "H18"]
-    assert len(found) == 1
-    assert "Input 2 shows these two hosts and was being captured meanwhile, but not the REQs; other" in found[0].message
-    assert found[0].advice.startswith("Look for drops between the two capture points")
+        engine.take(message)
+    for file in (0, 1):
+        engine.ends(file, end)
+    engine.advance(end)
+    found = records.result().only("H18")
+    assert "Input 2 shows these two hosts and was being captured meanwhile, but not the REQs; other" in found.message
+    assert found.advice.startswith("Look for drops between the two capture points")
 
 
 def test_what_the_requester_sees() -> None:

@@ -1,0 +1,71 @@
+"""After REJ 10: the connection that it proves stale, and the DREQ that is owed on it (IBA 12.9.8.3.1).
+
+Who refuses a REQ or REP as stale still holds an earlier connection with that QPN. Its peer has lost that connection;
+the holder has to end it with a DREQ, which is expected within some waits for an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ibcmtool.connections.codes import STALE_CONNECTION
+from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.deadlines import Deadline
+from ibcmtool.connections.timers import DUTY_WAITS, response_wait
+from ibcmtool.model import PEER, Conflict, Connection, Step
+
+
+class StaleDuty(NamedTuple):
+    """A DREQ is owed on a stale connection."""
+
+    deadline: int  # ns
+    refused: Connection  # the attempt that was refused because of it
+
+
+def proved_stale(connection: Connection, reject: Step) -> Iterator[Conflict]:
+    """The earlier connections that their holder, by this REJ of a later one, says to be alive: dead at their owner."""
+    if reject.message.fields.reason != STALE_CONNECTION:
+        return
+    conflicts = connection.request_conflicts if reject.sender == "passive" else connection.reply_conflicts
+    for conflict in conflicts:
+        if conflict.same_peer and conflict.peer_state not in CLOSED_STATES:
+            yield conflict
+
+
+def duty(conflict: Conflict, reject: Step, refused: Connection) -> StaleDuty | None:
+    """The DREQ that is owed; None: not established at the holder, or its DREQ is under way already."""
+    old, holder = conflict.other, PEER[conflict.owner]
+    if conflict.peer_state != "ESTABLISHED" or old.end(holder).state != "ESTABLISHED":
+        return None
+    wait = response_wait(old.request, holder).nominal
+    return StaleDuty(reject.message.time + DUTY_WAITS * wait, refused)
+
+
+class StaleDuties:
+    """The DREQs that are owed, by the id of the stale connection; no more than there are refused attempts."""
+
+    def __init__(self) -> None:
+        self._owed: dict[int, list[StaleDuty]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._owed)
+
+    def add(self, stale: Connection, duty: StaleDuty) -> None:
+        """It is owed from now on."""
+        self._owed.setdefault(stale.id, []).append(duty)
+
+    def settle(self, stale: Connection) -> Sequence[Connection]:
+        """Nothing is owed on it any more. The refused attempts, oldest first."""
+        return [duty.refused for duty in self._owed.pop(stale.id, ())]
+
+    def overdue(self, stale: Connection, now: int) -> Sequence[Connection]:
+        """The refused attempts whose DREQ is overdue; that is said once."""
+        owed = self._owed[stale.id]
+        self._owed[stale.id] = [duty for duty in owed if duty.deadline > now]
+        return [duty.refused for duty in owed if duty.deadline <= now]
+
+    def deadlines(self, stale: Connection) -> Iterator[Deadline]:
+        """When which of them is overdue."""
+        for duty in self._owed.get(stale.id, ()):
+            yield Deadline(duty.deadline, "STALE_DUTY")

@@ -1,0 +1,29 @@
+"""What a message does to both ends: the joint table, and what only the connection itself can tell."""
+
+from __future__ import annotations
+
+from ibcmtool.connections.matching import ADDRESSED, VARIANTS, misaddressed, variant
+from ibcmtool.connections.tables import JOINT
+from ibcmtool.model import CmMessage, Connection, Disposition, Role, State, Step
+
+Transition = tuple[State, State, Disposition]  # active and passive end after the message
+
+
+def transition(connection: Connection, sender: Role, message: CmMessage, first: Step | None) -> Transition:
+    """The states after a message, and what its receiver makes of it. first: the step of which it is a repetition."""
+    active, passive, kind = connection.active.state, connection.passive.state, message.type
+    if kind in ADDRESSED and misaddressed(connection, sender, message):
+        return active, passive, "ignored"  # the receiver does not take it for this connection
+    known = JOINT.get((active, passive, sender, kind if kind not in VARIANTS else variant(message)))
+    if kind == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
+        # Captured behind its own answer: it shows what was missing, not that the REP was lost.
+        return active, passive, "unexpected" if known is None else known[2]
+    if known is None:
+        return active, passive, "unexpected"
+    disposition: Disposition
+    active_after, passive_after, disposition = known
+    if first is not None:
+        unmoved = passive_after == passive if sender == "active" else active_after == active
+        if unmoved and disposition != "unexpected":
+            disposition = "duplicate"
+    return active_after, passive_after, disposition
