@@ -11,7 +11,7 @@ import struct
 from collections.abc import Container
 from typing import Any
 
-from dissectors.icrc import Network, icrc_ok
+from dissectors.icrc import icrc_ok
 from dissectors.recognition import (
     CM_ATTRIBUTES,
     CM_CLASS,
@@ -23,8 +23,9 @@ from dissectors.recognition import (
     UD_SEND_ONLY_IMMEDIATE,
 )
 from ibcmtool.messages import MESSAGES, UnknownMessage
-from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame, Transport
-from ibcmtool.wire.frames import FINDERS, Kind
+from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame
+from ibcmtool.wire.links import LINK_TYPES
+from ibcmtool.wire.network import GIDS, IPV4_ADDRESSES, LIDS, PACKETS
 from ibcmtool.wire.readers import Reader, layer_size, read_cut, reader, stack_reader
 
 __all__ = ["Decoder", "field_names", "reader"]
@@ -61,18 +62,8 @@ _SAME_IN_ALL_VERSIONS = frozenset(
 )
 _SERVICE_ID_IN_ALL_VERSIONS = frozenset({"REQ", "SIDR_REQ"})
 
-_LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
-_IPV4_ADDRESSES, _GIDS, _LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
-KINDS: dict[Kind, tuple[Transport, Network, int, int]] = {
-    "ipv4": ("RoCE v2", "ipv4", 12, 12 + _IPV4_ADDRESSES),
-    "ipv6": ("RoCE v2", "ipv6", _GRH_SIZE - _GIDS, _GRH_SIZE),  # of the layout of a GRH
-    "grh": ("RoCE v1", "grh", _GRH_SIZE - _GIDS, _GRH_SIZE),
-    "lrh": ("InfiniBand", "lrh", _LRH_SIZE - _LIDS, _LRH_SIZE),
-    "lrh+grh": ("InfiniBand", "grh", -_LRH_SIZE, _GRH_SIZE),
-}
-"""Transport, what the ICRC starts at, and where the part of the headers that tells source and destination begins and
-ends, seen from the network header.
-"""
+_LRH_SIZE = layer_size("LRH")
+_FINDERS = {number: link.find for number, link in LINK_TYPES.items()}
 _new = tuple.__new__  # CmMessage(...) takes twice as long
 _MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
 
@@ -103,7 +94,7 @@ class Decoder:
         if place is not None:
             file, number = place
         try:
-            finder = FINDERS.get(link_type)
+            finder = _FINDERS.get(link_type)
             found = finder(data) if finder is not None else None
             if found is None:
                 return None
@@ -117,7 +108,7 @@ class Decoder:
                 dest_qpn = _bth(data, bth)[1]
                 if dest_qpn not in watched:
                     return None
-                _, _, begin, behind = KINDS[kind]
+                _, _, begin, behind = PACKETS[kind]
                 source, destination = self._pair(data[network + begin : network + behind])
                 return DataPacket(file, number, time, source, destination, dest_qpn)
             else:
@@ -133,7 +124,7 @@ class Decoder:
                     end = max(icrc, mad + _MAD_HEADER)  # the headers tell of a shorter packet
         except (IndexError, struct.error):
             return None
-        transport, checked, begin, behind = KINDS[kind]
+        transport, checked, begin, behind = PACKETS[kind]
         ends = data[network + begin : network + behind]
         try:
             source, destination = self._pairs[ends]
@@ -192,12 +183,12 @@ class Decoder:
 
 
 def _addresses(headers: bytes) -> tuple[Address, Address]:
-    """Source and destination from the part of the headers that `KINDS` gives; its length tells which part it is."""
-    if len(headers) in (_IPV4_ADDRESSES, _GIDS):
+    """Source and destination from the part of the headers that `PACKETS` gives; its length tells which part it is."""
+    if len(headers) in (IPV4_ADDRESSES, GIDS):
         half = len(headers) // 2
-        prefix = IPV4_MAPPED if len(headers) == _IPV4_ADDRESSES else b""
+        prefix = IPV4_MAPPED if len(headers) == IPV4_ADDRESSES else b""
         return Address(prefix + headers[:half]), Address(prefix + headers[half:])
-    if len(headers) == _LIDS:
+    if len(headers) == LIDS:
         slid, dlid = _lids(headers.rjust(_LRH_SIZE, b"\0"), 0)
         return Address(None, slid), Address(None, dlid)
     slid, dlid, sgid, dgid = _lids_and_gids(headers, 0)

@@ -18,7 +18,8 @@ from dissectors.slots import Slot, kept
 from ibcmtool.messages import MESSAGES
 from ibcmtool.wire.layouts import LAYOUTS
 
-Reader = Callable[[bytes, int], Any]  # (buffer, offset of the layer in it)
+Buffer = bytes | memoryview
+Reader = Callable[[Buffer, int], Any]  # (buffer, offset of the layer in it)
 
 _WORDS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # struct codes by size in bytes
 _LONGEST_WORD = 64  # bits

@@ -24,7 +24,7 @@ from dissectors.mad import CM_ATTRIBUTES, MAD, ClassPortInfo
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 from ibcmtool.model import Address, CmMessage, DataPacket, Frame
 from ibcmtool.wire.decode import Decoder, field_names
-from ibcmtool.wire.frames import FINDERS
+from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.readers import reader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -383,7 +383,7 @@ def test_random_frames_raise_nothing_in_scapy_either() -> None:
             assert layers[link_type](data).show(dump=True)
 
 
-@given(data=st.binary(max_size=400), link_type=st.sampled_from(sorted(FINDERS)), watched=st.sets(st.integers(0, 9)))
+@given(data=st.binary(max_size=400), link_type=st.sampled_from(sorted(LINK_TYPES)), watched=st.sets(st.integers(0, 9)))
 def test_noise_raises_nothing(data: bytes, link_type: int, watched: set[int]) -> None:
     found = Decoder()(frame(data, link_type), watched)
     assert found is None or isinstance(found, (CmMessage, DataPacket))

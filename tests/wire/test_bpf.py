@@ -18,9 +18,8 @@ from dissectors.encapsulation import ERF, ERFEthernet
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, LRH
 from ibcmtool.model import Frame
-from ibcmtool.sources.live.bpf import bpf_filter
 from ibcmtool.wire.decode import Decoder
-from ibcmtool.wire.frames import FINDERS
+from ibcmtool.wire.links import LINK_TYPES
 
 # The filter follows no chain of headers, nor options in front of which it would need to compute; no ib_cm sends such.
 PASSED_OVER = {
@@ -66,10 +65,10 @@ def passes() -> Passes:
     decide = winpcapy._lib.pcap_offline_filter
     decide.restype, decide.argtypes = c_int, [c_void_p, POINTER(winpcapy.pcap_pkthdr), c_void_p]
     programs = {}
-    for link_type in FINDERS:
+    for link_type in LINK_TYPES:
         handle = winpcapy.pcap_open_dead(link_type, 65535)
         program = programs[link_type] = winpcapy.bpf_program()
-        compiled = winpcapy.pcap_compile(handle, byref(program), bpf_filter(link_type).encode(), 1, -1)
+        compiled = winpcapy.pcap_compile(handle, byref(program), LINK_TYPES[link_type].capture_filter().encode(), 1, -1)
         said = winpcapy.pcap_geterr(handle)
         winpcapy.pcap_close(handle)
         assert compiled == 0, said
