@@ -17,7 +17,7 @@ from ibcmtool.rules.conditions import first
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.once import news
 from ibcmtool.wire.envelope import envelope
-from ibcmtool.wire.readers import layer_size, layout, reader
+from ibcmtool.wire.readers import field_values, layer_size, layout
 
 # Not RTU and DREP: a CM that sends these sends others as well.
 MESSAGES = ("REQ", "MRA", "REJ", "REP", "DREQ", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
@@ -102,11 +102,11 @@ def reserved_bits(event: Event, view: Context) -> Iterable[Verdict]:
     message = step.message
     if len(message.mad) < _RESERVED[message.type][0]:
         return ()
-    header = reader("MAD")(message.mad, 0)
+    header = field_values("MAD", message.mad)
     values = {
         name: value
-        for name, value in header._asdict().items()
-        if value and (name in _HEADER_FIELDS or _modifier_of(message.type, name))
+        for name, value in header.items()
+        if isinstance(value, int) and value and (name in _HEADER_FIELDS or _modifier_of(message.type, name))
     }
     for name in _DATA_FIELDS[message.type]:
         value = getattr(message.fields, name)

@@ -11,16 +11,14 @@ import struct
 from typing import NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, CmMessage
+from ibcmtool.wire.header_readers import read_global_route, read_local_route, read_transport
 from ibcmtool.wire.link_record import LinkType
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.network import Kind
-from ibcmtool.wire.readers import layer_size, stack_reader
+from ibcmtool.wire.readers import layer_size
 
 _LRH_SIZE = layer_size("LRH")
 
-_transport = stack_reader(("BTH", "DETH"), "partition_key", "dest_qp", "source_qp", "q_key")
-_local_route = stack_reader(("LRH",), "slid", "dlid", "service_level")
-_global_route = stack_reader(("GRH",), "hop_limit", "traffic_class", "flow_label", "sgid", "dgid")  # an IPv6 header too
 _ipv4 = struct.Struct("!xB6xB3x4s4s").unpack_from  # type of service, time to live, source, destination
 _vlan_tag = struct.Struct("!2xH").unpack_from  # tag control
 
@@ -61,7 +59,7 @@ def envelope(message: CmMessage) -> Envelope | None:
         kind, network, bth, _ = found
         return Envelope._make(
             (
-                *_transport(data, bth),
+                *read_transport(data, bth),
                 *_lids(kind, data, network),
                 *_route(kind, data, network),
                 *link.macs(data),
@@ -76,7 +74,7 @@ def _lids(kind: Kind, data: bytes, network: int) -> tuple[int | None, int | None
     """Source LID, destination LID and service level."""
     if kind not in ("lrh", "lrh+grh"):
         return None, None, None
-    slid, dlid, service_level = _local_route(data, network if kind == "lrh" else network - _LRH_SIZE)
+    slid, dlid, service_level = read_local_route(data, network if kind == "lrh" else network - _LRH_SIZE)
     return slid, dlid, service_level
 
 
@@ -89,8 +87,7 @@ def _route(
     if kind == "ipv4":
         service, hops, source, destination = _ipv4(data, network)
         return hops, service, None, IPV4_MAPPED + source, IPV4_MAPPED + destination
-    hops, traffic_class, flow_label, sgid, dgid = _global_route(data, network)
-    return hops, traffic_class, flow_label, sgid, dgid
+    return read_global_route(data, network)  # an IPv6 header has the same layout
 
 
 def _vlan_ids(link: LinkType, data: bytes, network: int) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ibcmtool.wire import Buffer
 from ibcmtool.wire.network import Found
-from ibcmtool.wire.readers import Buffer
 
 
 class HeaderPattern(NamedTuple):

@@ -14,10 +14,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
+from ibcmtool.wire import Buffer
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV6, MAX_VLAN_TAGS, SOLICITATION, VLAN_TYPES
-from ibcmtool.wire.readers import Buffer
 
 MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
 MOST_HOLDERS = 4  # of one address

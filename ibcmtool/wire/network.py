@@ -13,7 +13,9 @@ from typing import Literal, NamedTuple
 from dissectors.icrc import Network
 from dissectors.recognition import NEXT_HEADER_BTH
 from ibcmtool.model import Transport
-from ibcmtool.wire.readers import Buffer, layer_size, stack_reader
+from ibcmtool.wire import Buffer
+from ibcmtool.wire.header_readers import read_next_header, read_packet_end
+from ibcmtool.wire.readers import layer_size
 
 Kind = Literal["ipv4", "ipv6", "grh", "lrh", "lrh+grh"]  # the headers between the link layer and the BTH
 Found = tuple[Kind, int, int, int]
@@ -41,8 +43,6 @@ _short = struct.Struct("!H").unpack_from
 _ipv4_udp = struct.Struct("!BxHxxHxB12xHH").unpack_from
 _ipv6_header = struct.Struct("!B3xHB").unpack_from  # version, payload length, next header
 _udp_header = struct.Struct("!2xHH").unpack_from  # destination port, length
-_lrh = stack_reader(("LRH",), "lnh", "packet_length")
-_grh = stack_reader(("GRH",), "next_header", "payload_length")
 _LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
 IPV4_ADDRESSES, GIDS, LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
 
@@ -127,7 +127,7 @@ def _ipv6(data: Buffer, at: int) -> Found | None:
 
 
 def _roce_v1(data: Buffer, at: int) -> Found | None:
-    next_header, length = _grh(data, at)
+    next_header, length = read_next_header(data, at)
     if next_header != NEXT_HEADER_BTH:
         return None
     bth = at + _GRH_SIZE
@@ -135,11 +135,11 @@ def _roce_v1(data: Buffer, at: int) -> Found | None:
 
 
 def behind_lrh(data: Buffer, at: int = 0) -> Found | None:
-    lnh, words = _lrh(data, at)
+    lnh, words = read_packet_end(data, at)
     icrc = max(0, at + words * 4 - 4)
     if lnh == 2:
         return "lrh", at, at + _LRH_SIZE, icrc
     grh = at + _LRH_SIZE
-    if lnh == 3 and _grh(data, grh)[0] == NEXT_HEADER_BTH:
+    if lnh == 3 and read_next_header(data, grh)[0] == NEXT_HEADER_BTH:
         return "lrh+grh", grh, grh + _GRH_SIZE, icrc
     return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from ibcmtool.wire import bpf
+from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType
 from ibcmtool.wire.network import Found, behind_ether_type, behind_lrh
-from ibcmtool.wire.readers import Buffer
 
 RECORD_TYPE_AT = 8
 HEADER_SIZE = 16

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from ibcmtool.wire import bpf
+from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType, pattern_behind
 from ibcmtool.wire.network import Found, behind_ether_type, behind_ipv4
-from ibcmtool.wire.readers import Buffer
 
 TYPE_AT, HEADER = 12, 14
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ibcmtool.wire import bpf
+from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType
 from ibcmtool.wire.network import Found, behind_lrh
-from ibcmtool.wire.readers import Buffer
 
 
 def ether_type(_data: Buffer) -> None:
