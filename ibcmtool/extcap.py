@@ -16,7 +16,7 @@ from types import FrameType
 
 from ibcmtool import __version__
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.wire.frames import ETHERNET
+from ibcmtool.wire.links.ethernet import ETHERNET
 
 INTERFACE = "ibcmtool"
 DISPLAY = "ibcmtool: kernel CM MADs"
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if options.extcap_dlts:
         # What comes is pcapng and names the link types itself, also ERF for InfiniBand.
-        print(f"dlt {{number={ETHERNET}}}{{name=EN10MB}}{{display=RoCE, or InfiniBand in ERF records}}")
+        print(f"dlt {{number={ETHERNET.number}}}{{name=EN10MB}}{{display=RoCE, or InfiniBand in ERF records}}")
         return 0
     if options.extcap_config:
         print(

@@ -38,7 +38,7 @@ from ibcmtool.model import (
     TimewaitModel,
     Transport,
 )
-from ibcmtool.wire.readers import read_cut, reader
+from ibcmtool.wire.readers import read_message
 
 SECOND = 1_000_000_000
 FIRST_DAY = 1_700_000_000 * SECOND  # what time 0 of a conversation is
@@ -266,9 +266,7 @@ def _ns(time: float) -> int:
 
 
 def _read(kind: str, mad: bytes) -> Any:
-    data = mad[MAD_HEADER:]
-    layer = CM_LAYERS[kind]
-    return read_cut(layer.__name__, data) if len(data) < 232 else reader(layer.__name__)(data, 0)
+    return read_message(kind, mad[MAD_HEADER:])
 
 
 class Result(NamedTuple):

@@ -21,19 +21,10 @@ from ibcmtool.connections.codes import (
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
 from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
-from ibcmtool.wire.decode import KINDS, Decoder
-from ibcmtool.wire.frames import (
-    ERF,
-    ERF_ETHERNET,
-    ERF_ETHERNET_PAD,
-    ETHERNET,
-    FINDERS,
-    LINUX_SLL,
-    LINUX_SLL2,
-    Kind,
-    erf_record,
-)
+from ibcmtool.wire.decode import Decoder
+from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.neighbours import announcement
+from ibcmtool.wire.network import PACKETS, Kind
 from ibcmtool.wire.readers import layer_size, layout
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
@@ -54,8 +45,8 @@ class Redactor:
     def __call__(self, frame: Frame) -> Frame:
         """The frame as a stranger may see it. A frame that says nothing about connections or addresses comes empty."""
         try:
-            finder = FINDERS.get(frame.link_type)
-            found = finder(frame.data) if finder is not None else None
+            link = LINK_TYPES.get(frame.link_type)
+            found = link.find(frame.data) if link is not None else None
             if found is None:
                 return frame._replace(data=self._announcement(frame), process="")
             return frame._replace(data=self._packet(frame, *found), process="")
@@ -63,13 +54,14 @@ class Redactor:
             return frame._replace(data=b"", process="")
 
     def _packet(self, frame: Frame, kind: Kind, network: int, bth: int, icrc: int) -> bytes:
-        before, data, checked = frame.data, bytearray(frame.data), KINDS[kind][1]
+        before, data, checked = frame.data, bytearray(frame.data), PACKETS[kind].checked
         whole = icrc > 0 and icrc + 4 <= len(before) and icrc > bth
         right = whole and icrc_ok(before, network, bth, icrc, checked)
         native = kind in ("lrh", "lrh+grh")
         start = network if kind == "lrh" else network - layer_size("LRH")
         variant = native and whole and before[icrc + 4 : icrc + 6] == vcrc_of(before[start : icrc + 4])
-        self._link(frame.link_type, data)
+        for at in LINK_TYPES[frame.link_type].addresses(before):
+            _each(data, at, 6, 1, self._names.mac)
         if native:
             self._lids(data, start)
         if kind == "ipv4":
@@ -97,19 +89,6 @@ class Redactor:
         address = told.gid[12:] if told.gid.startswith(IPV4_MAPPED) else told.gid
         name = self._names.gid(told.gid)[-len(address) :]
         return frame.data.replace(told.mac, self._names.mac(told.mac)).replace(address, name)
-
-    def _link(self, link_type: int, data: bytearray) -> None:
-        """MAC addresses."""
-        if link_type == ETHERNET:
-            _each(data, 0, 6, 2, self._names.mac)
-        elif link_type == LINUX_SLL:
-            _each(data, 6, 6, 1, self._names.mac)
-        elif link_type == LINUX_SLL2:
-            _each(data, 12, 6, 1, self._names.mac)
-        elif link_type == ERF:
-            record, at = erf_record(bytes(data))
-            if record in ERF_ETHERNET:
-                _each(data, at + ERF_ETHERNET_PAD, 6, 2, self._names.mac)
 
     def _lids(self, data: bytearray, lrh: int) -> None:
         for slot in layout("LRH"):

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Literal
 
 from ibcmtool import __version__
-from ibcmtool.formatting import SECOND
 from ibcmtool.model import Frame
-from ibcmtool.wire.frames import ERF, ERF_INFINIBAND, INFINIBAND
+from ibcmtool.wire.links.erf import ERF, record_around
+from ibcmtool.wire.links.infiniband import INFINIBAND
 
 Direction = Literal["in", "out"]
 
@@ -50,8 +50,8 @@ class PcapngWriter:
         source, description: name and description of the interface.
         """
         link_type, data, missing = frame.link_type, frame.data, frame.wire_length - len(frame.data)
-        if link_type == INFINIBAND:
-            link_type, data = ERF, erf_around(frame.time, data, frame.wire_length)
+        if link_type == INFINIBAND.number:
+            link_type, data = ERF.number, record_around(frame.time, data, frame.wire_length)
         written = 0
         number = self._interfaces.get((source, link_type))
         if number is None:
@@ -83,15 +83,6 @@ class PcapngWriter:
         length = struct.pack("<I", len(body) + 12)
         self._out.write(struct.pack("<I", kind) + length + body + length)
         return len(body) + 12
-
-
-def erf_around(time: int, data: bytes, wire_length: int) -> bytes:
-    """An ERF record of type 21 around an InfiniBand packet from its LRH on (Endace, "ERF types")."""
-    seconds, rest = divmod(time, SECOND)
-    stamp = seconds << 32 | (rest << 32) // SECOND
-    length = 16 + len(data)
-    # Time little endian; type, flags (varying record length), record length, loss counter, wire length big endian.
-    return struct.pack("<Q", stamp) + struct.pack(">BBHHH", ERF_INFINIBAND, 4, length, 0, wire_length) + data
 
 
 def _comments(comments: Iterable[str]) -> list[Option]:

@@ -8,10 +8,9 @@ or whose bytes end before the attribute ID, gives None; a message that is cut be
 from __future__ import annotations
 
 import struct
-from collections.abc import Container
-from typing import Any
+from collections.abc import Callable, Container
 
-from dissectors.icrc import Network, icrc_ok
+from dissectors.icrc import icrc_ok
 from dissectors.recognition import (
     CM_ATTRIBUTES,
     CM_CLASS,
@@ -22,33 +21,20 @@ from dissectors.recognition import (
     UD_SEND_ONLY,
     UD_SEND_ONLY_IMMEDIATE,
 )
-from ibcmtool.messages import MESSAGES, UnknownMessage
-from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame, Transport
-from ibcmtool.wire.frames import FINDERS, Kind
-from ibcmtool.wire.readers import Reader, layer_size, read_cut, reader, stack_reader
-
-__all__ = ["Decoder", "field_names", "reader"]
-
-
-# Layer by message type.
-_LAYERS = {name: name if name == "ClassPortInfo" else f"CM_{name}" for name in CM_ATTRIBUTES.values()}
-
-_HEADER_FIELDS = (
-    "dest_qp",
-    "psn",
-    "q_key",
-    "base_version",
-    "mgmt_class",
-    "class_version",
-    "method",
-    "tid",
-    "attribute_id",
+from ibcmtool.messages import MESSAGES, Fields, UnknownMessage
+from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame
+from ibcmtool.wire import Buffer
+from ibcmtool.wire.header_readers import (
+    read_cm_headers,
+    read_cm_headers_immediate,
+    read_destination_qp,
+    read_lids,
+    read_lids_and_gids,
 )
-_headers = stack_reader(("BTH", "DETH", "MAD"), *_HEADER_FIELDS)
-_headers_immediate = stack_reader(("BTH", "DETH", "ImmDt", "MAD"), *_HEADER_FIELDS)
-_bth = stack_reader(("BTH",), "opcode", "dest_qp")
-_lids = stack_reader(("LRH",), "slid", "dlid")
-_lids_and_gids = stack_reader(("LRH", "GRH"), "slid", "dlid", "sgid", "dgid")
+from ibcmtool.wire.links import LINK_TYPES
+from ibcmtool.wire.message_readers import MESSAGE_READERS
+from ibcmtool.wire.network import GIDS, IPV4_ADDRESSES, LIDS, PACKETS
+from ibcmtool.wire.readers import field_values, layer_of, layer_size, read_message
 
 _MAD = layer_size("BTH") + layer_size("DETH")  # from the BTH on
 _MAD_IMMEDIATE = _MAD + layer_size("ImmDt")
@@ -61,18 +47,12 @@ _SAME_IN_ALL_VERSIONS = frozenset(
 )
 _SERVICE_ID_IN_ALL_VERSIONS = frozenset({"REQ", "SIDR_REQ"})
 
-_LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
-_IPV4_ADDRESSES, _GIDS, _LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
-KINDS: dict[Kind, tuple[Transport, Network, int, int]] = {
-    "ipv4": ("RoCE v2", "ipv4", 12, 12 + _IPV4_ADDRESSES),
-    "ipv6": ("RoCE v2", "ipv6", _GRH_SIZE - _GIDS, _GRH_SIZE),  # of the layout of a GRH
-    "grh": ("RoCE v1", "grh", _GRH_SIZE - _GIDS, _GRH_SIZE),
-    "lrh": ("InfiniBand", "lrh", _LRH_SIZE - _LIDS, _LRH_SIZE),
-    "lrh+grh": ("InfiniBand", "grh", -_LRH_SIZE, _GRH_SIZE),
+_LRH_SIZE = layer_size("LRH")
+_FINDERS = {number: link.find for number, link in LINK_TYPES.items()}
+# Message type and reader by attribute ID.
+_READERS: dict[int, tuple[str, Callable[[Buffer, int], Fields] | None]] = {
+    attribute: (name, MESSAGE_READERS[name]) for attribute, name in CM_ATTRIBUTES.items()
 }
-"""Transport, what the ICRC starts at, and where the part of the headers that tells source and destination begins and
-ends, seen from the network header.
-"""
 _new = tuple.__new__  # CmMessage(...) takes twice as long
 _MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
 
@@ -86,8 +66,6 @@ class Decoder:
     """Decodes the frames of any number of captures. One instance hands out one `Address` object per port."""
 
     def __init__(self) -> None:
-        # Message type and reader by attribute ID, each compiled when the first such message is met; None: unknown.
-        self._readers: dict[int, tuple[str, Reader | None]] = {}
         # Source and destination by the headers that tell them. (A dict with __missing__ is several times as slow.)
         self._pairs: dict[bytes, tuple[Address, Address]] = {}
         self._addresses: dict[Address, Address] = {}
@@ -103,21 +81,21 @@ class Decoder:
         if place is not None:
             file, number = place
         try:
-            finder = FINDERS.get(link_type)
+            finder = _FINDERS.get(link_type)
             found = finder(data) if finder is not None else None
             if found is None:
                 return None
             kind, network, bth, icrc = found
             opcode = data[bth]
             if opcode == UD_SEND_ONLY:
-                header, mad = _headers(data, bth), bth + _MAD
+                header, mad = read_cm_headers(data, bth), bth + _MAD
             elif opcode == UD_SEND_ONLY_IMMEDIATE:
-                header, mad = _headers_immediate(data, bth), bth + _MAD_IMMEDIATE
+                header, mad = read_cm_headers_immediate(data, bth), bth + _MAD_IMMEDIATE
             elif watched and opcode >> 5 in _CONNECTED_SERVICES:
-                dest_qpn = _bth(data, bth)[1]
+                dest_qpn = read_destination_qp(data, bth)[0]
                 if dest_qpn not in watched:
                     return None
-                _, _, begin, behind = KINDS[kind]
+                _, _, begin, behind = PACKETS[kind]
                 source, destination = self._pair(data[network + begin : network + behind])
                 return DataPacket(file, number, time, source, destination, dest_qpn)
             else:
@@ -133,7 +111,7 @@ class Decoder:
                     end = max(icrc, mad + _MAD_HEADER)  # the headers tell of a shorter packet
         except (IndexError, struct.error):
             return None
-        transport, checked, begin, behind = KINDS[kind]
+        transport, checked, begin, behind = PACKETS[kind]
         ends = data[network + begin : network + behind]
         try:
             source, destination = self._pairs[ends]
@@ -144,9 +122,9 @@ class Decoder:
         if icrc > 0 and icrc + 4 <= len(data) >= wire_length:
             right = icrc > mad and icrc_ok(data, network, bth, icrc, checked)
         try:
-            message_type, read = self._readers[attribute]
+            message_type, read = _READERS[attribute]
         except KeyError:
-            message_type, read = self._reader(attribute)
+            message_type, read = f"attribute 0x{attribute:04x}", None
         if read is not None and class_version == CM_CLASS_VERSION and len(content) == MAD_SIZE:
             fields = read(content, _MAD_HEADER)
         else:
@@ -174,12 +152,6 @@ class Decoder:
         )
         return message
 
-    def _reader(self, attribute: int) -> tuple[str, Reader | None]:
-        name = CM_ATTRIBUTES.get(attribute)
-        known = (f"attribute 0x{attribute:04x}", None) if name is None else (name, reader(_LAYERS[name]))
-        self._readers[attribute] = known
-        return known
-
     def _pair(self, headers: bytes) -> tuple[Address, Address]:
         pair = self._pairs.get(headers)
         if pair is None:
@@ -192,25 +164,22 @@ class Decoder:
 
 
 def _addresses(headers: bytes) -> tuple[Address, Address]:
-    """Source and destination from the part of the headers that `KINDS` gives; its length tells which part it is."""
-    if len(headers) in (_IPV4_ADDRESSES, _GIDS):
+    """Source and destination from the part of the headers that `PACKETS` gives; its length tells which part it is."""
+    if len(headers) in (IPV4_ADDRESSES, GIDS):
         half = len(headers) // 2
-        prefix = IPV4_MAPPED if len(headers) == _IPV4_ADDRESSES else b""
+        prefix = IPV4_MAPPED if len(headers) == IPV4_ADDRESSES else b""
         return Address(prefix + headers[:half]), Address(prefix + headers[half:])
-    if len(headers) == _LIDS:
-        slid, dlid = _lids(headers.rjust(_LRH_SIZE, b"\0"), 0)
+    if len(headers) == LIDS:
+        slid, dlid = read_lids(headers.rjust(_LRH_SIZE, b"\0"), 0)
         return Address(None, slid), Address(None, dlid)
-    slid, dlid, sgid, dgid = _lids_and_gids(headers, 0)
+    slid, dlid, sgid, dgid = read_lids_and_gids(headers, 0)
     return Address(sgid, slid), Address(dgid, dlid)
 
 
-def _odd_fields(message_type: str, class_version: int, data: bytes) -> Any:
+def _odd_fields(message_type: str, class_version: int, data: bytes) -> Fields:
     """The fields of a message that is cut, of another class version, or of an unknown attribute."""
-    layer = _LAYERS.get(message_type)
-    if layer is None:
-        return UnknownMessage(data)
-    fields = read_cut(layer, data)
-    if class_version == CM_CLASS_VERSION or message_type == "ClassPortInfo":
-        return fields
+    if class_version == CM_CLASS_VERSION or message_type not in MESSAGES or message_type == "ClassPortInfo":
+        return read_message(message_type, data)
     same = _SAME_IN_ALL_VERSIONS | ({"service_id"} if message_type in _SERVICE_ID_IN_ALL_VERSIONS else set())
-    return fields._make(value if name in same else None for name, value in zip(fields._fields, fields, strict=True))
+    values = field_values(layer_of(message_type), data)
+    return MESSAGES[message_type]._make(value if name in same else None for name, value in values.items())

@@ -1,8 +1,8 @@
 """What stands around a MAD in its frame: the headers of the link, the network and the transport, in one record.
 
 The decoder keeps the bytes in front of a MAD (`CmMessage.headers`) and reads only what every message needs; the rules
-about the packet itself ask here. Offsets and widths come from the layers, as in readers.py; those of Ethernet and of
-Linux cooked captures, which have no layer of ours, stand here.
+about the packet itself ask here. Offsets and widths come from the layers, as in readers.py, and from the record of the
+link type.
 """
 
 from __future__ import annotations
@@ -11,20 +11,16 @@ import struct
 from typing import NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, CmMessage
-from ibcmtool.wire.frames import ERF, ERF_ETHERNET_PAD, FINDERS, LINUX_SLL, LINUX_SLL2, Kind, erf_record
-from ibcmtool.wire.readers import layer_size, stack_reader
+from ibcmtool.wire.header_readers import read_global_route, read_local_route, read_transport
+from ibcmtool.wire.link_record import LinkType
+from ibcmtool.wire.links import LINK_TYPES
+from ibcmtool.wire.network import Kind
+from ibcmtool.wire.readers import layer_size
 
-_ARPHRD_ETHERNET = 1
 _LRH_SIZE = layer_size("LRH")
 
-_transport = stack_reader(("BTH", "DETH"), "partition_key", "dest_qp", "source_qp", "q_key")
-_local_route = stack_reader(("LRH",), "slid", "dlid", "service_level")
-_global_route = stack_reader(("GRH",), "hop_limit", "traffic_class", "flow_label", "sgid", "dgid")  # an IPv6 header too
 _ipv4 = struct.Struct("!xB6xB3x4s4s").unpack_from  # type of service, time to live, source, destination
-_macs = struct.Struct("!6s6s").unpack_from  # destination, source
 _vlan_tag = struct.Struct("!2xH").unpack_from  # tag control
-_sll = struct.Struct("!2xHH6s").unpack_from  # ARPHRD_ type, address length, address
-_sll2 = struct.Struct("!8xHxB6s").unpack_from
 
 
 class Envelope(NamedTuple):
@@ -53,21 +49,21 @@ class Envelope(NamedTuple):
 
 def envelope(message: CmMessage) -> Envelope | None:
     """The envelope of a message; None where its source has no headers, or where they cannot be read. Never raises."""
-    data, link_type = message.headers, message.link_type
-    finder = FINDERS.get(link_type)
-    if finder is None or not data:
+    data, link = message.headers, LINK_TYPES.get(message.link_type)
+    if link is None or not data:
         return None
     try:
-        found = finder(data)
+        found = link.find(data)
         if found is None:
             return None
         kind, network, bth, _ = found
         return Envelope._make(
             (
-                *_transport(data, bth),
+                *read_transport(data, bth),
                 *_lids(kind, data, network),
                 *_route(kind, data, network),
-                *_link(link_type, kind, data, network),
+                *link.macs(data),
+                _vlan_ids(link, data, network),
             )
         )
     except (IndexError, struct.error):
@@ -78,7 +74,7 @@ def _lids(kind: Kind, data: bytes, network: int) -> tuple[int | None, int | None
     """Source LID, destination LID and service level."""
     if kind not in ("lrh", "lrh+grh"):
         return None, None, None
-    slid, dlid, service_level = _local_route(data, network if kind == "lrh" else network - _LRH_SIZE)
+    slid, dlid, service_level = read_local_route(data, network if kind == "lrh" else network - _LRH_SIZE)
     return slid, dlid, service_level
 
 
@@ -91,28 +87,10 @@ def _route(
     if kind == "ipv4":
         service, hops, source, destination = _ipv4(data, network)
         return hops, service, None, IPV4_MAPPED + source, IPV4_MAPPED + destination
-    hops, traffic_class, flow_label, sgid, dgid = _global_route(data, network)
-    return hops, traffic_class, flow_label, sgid, dgid
+    return read_global_route(data, network)  # an IPv6 header has the same layout
 
 
-def _link(link_type: int, kind: Kind, data: bytes, network: int) -> tuple[bytes | None, bytes | None, tuple[int, ...]]:
-    """Source and destination MAC address, VLAN ids."""
-    if kind in ("lrh", "lrh+grh"):
-        return None, None, ()
-    if link_type == LINUX_SLL:
-        return _cooked_source(*_sll(data)), None, _vlan_ids(data, 16, network)
-    if link_type == LINUX_SLL2:
-        return _cooked_source(*_sll2(data)), None, _vlan_ids(data, 20, network)
-    start = erf_record(data)[1] + ERF_ETHERNET_PAD if link_type == ERF else 0
-    destination, source = _macs(data, start)
-    return source, destination, _vlan_ids(data, start + 14, network)
-
-
-def _cooked_source(hardware: int, length: int, address: bytes) -> bytes | None:
-    """The one address that a cooked capture has, if it is a MAC address."""
-    return address if hardware == _ARPHRD_ETHERNET and length == len(address) else None
-
-
-def _vlan_ids(data: bytes, first: int, network: int) -> tuple[int, ...]:
-    """The ids of the tags between the link layer's first type field, which ends at `first`, and the network header."""
-    return tuple(_vlan_tag(data, at - 2)[0] & 0xFFF for at in range(first, network, 4))
+def _vlan_ids(link: LinkType, data: bytes, network: int) -> tuple[int, ...]:
+    """The ids of the tags between the link layer's first EtherType and the network header."""
+    place = link.ether_type(data)
+    return () if place is None else tuple(_vlan_tag(data, at - 2)[0] & 0xFFF for at in range(place[1], network, 4))

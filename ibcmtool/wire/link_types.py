@@ -1,19 +1,13 @@
-"""Link types: the numbers of the pcap registry (https://www.tcpdump.org/linktypes.html) and which of them are read."""
+"""The names of link types, also of those that are not read (https://www.tcpdump.org/linktypes.html)."""
 
 from __future__ import annotations
 
-ETHERNET = 1
-LINUX_SLL = 113
-ERF = 197
-IPOIB = 242
-INFINIBAND = 247
-LINUX_SLL2 = 276
+from ibcmtool.wire.links import LINK_TYPES
 
-SUPPORTED = frozenset({ETHERNET, LINUX_SLL, ERF, INFINIBAND, LINUX_SLL2})
+IPOIB = 242
 
 NAMES = {
     0: "BSD loopback",
-    ETHERNET: "Ethernet",
     3: "AX.25",
     6: "Token Ring",
     7: "ARCNET",
@@ -28,7 +22,6 @@ NAMES = {
     105: "IEEE 802.11",
     107: "Frame Relay",
     108: "OpenBSD loopback",
-    LINUX_SLL: "Linux cooked v1",
     117: "OpenBSD pflog",
     119: "IEEE 802.11 with Prism header",
     122: "IP over Fibre Channel",
@@ -52,7 +45,6 @@ NAMES = {
     192: "PPI",
     195: "IEEE 802.15.4",
     196: "SITA",
-    ERF: "ERF",
     201: "Bluetooth HCI H4 with direction",
     204: "PPP with direction",
     205: "Cisco HDLC with direction",
@@ -75,7 +67,6 @@ NAMES = {
     IPOIB: "IP over InfiniBand",
     243: "MPEG-2 transport stream",
     245: "NFC LLCP",
-    INFINIBAND: "InfiniBand",
     248: "SCTP",
     249: "USBPcap",
     251: "Bluetooth LE",
@@ -87,13 +78,13 @@ NAMES = {
     264: "ISO 14443",
     270: "Z-Wave",
     271: "Wattstopper DLM",
-    LINUX_SLL2: "Linux cooked v2",
     278: "OpenVizsla USB",
     279: "Elektrobit ECB",
     288: "USB 2.0",
 }
 # The registry leaves these numbers to private use.
 NAMES.update({number: f"private use {number - 147}" for number in range(147, 163)})
+NAMES.update({number: link.name for number, link in LINK_TYPES.items()})
 
 
 def name(link_type: int) -> str:
@@ -108,7 +99,7 @@ def problem(link_types: list[int]) -> str:
     else:
         verdict = "is not supported" if len(link_types) == 1 else "are not supported"
     names = ", ".join(map(name, link_types))
-    supported = ", ".join(map(name, sorted(SUPPORTED)))
+    supported = ", ".join(map(name, LINK_TYPES))
     return f"link type{'s' if len(link_types) > 1 else ''} {names} {verdict}; supported: {supported}"
 
 

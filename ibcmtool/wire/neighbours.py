@@ -14,33 +14,19 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
+from ibcmtool.wire import Buffer
 from ibcmtool.wire.envelope import envelope
-from ibcmtool.wire.frames import (
-    ERF,
-    ERF_ETHERNET,
-    ETHERNET,
-    IPV6,
-    LINUX_SLL,
-    LINUX_SLL2,
-    MAX_VLAN_TAGS,
-    VLAN_TYPES,
-    erf_record,
-)
+from ibcmtool.wire.links import LINK_TYPES
+from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV6, MAX_VLAN_TAGS, SOLICITATION, VLAN_TYPES
 
 MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
 MOST_HOLDERS = 4  # of one address
 FIRST_HOP_LIMITS = frozenset({64, 128, 255})  # what hosts begin with; a router takes one off
 
-# Where the first EtherType is, and what follows it.
-_STARTS = {ETHERNET: (12, 14), LINUX_SLL: (14, 16), LINUX_SLL2: (0, 20)}
-
-_ARP = 0x0806
-_TELLING = frozenset({_ARP, IPV6, *VLAN_TYPES})
+_TELLING = frozenset({ARP, IPV6, *VLAN_TYPES})
 _ARP_ETHERNET_IPV4 = 1, 0x0800, 6, 4  # hardware and protocol, lengths of their addresses
 _ARP_REQUEST, _ARP_REPLY = 1, 2
 
-_ICMPV6 = 58
-_SOLICITATION, _ADVERTISEMENT = 135, 136
 _OVERRIDE = 0x20  # flag of an advertisement
 _SOURCE_MAC, _TARGET_MAC = 1, 2  # options
 _UNROUTED = 255  # the hop limit that shows that a message comes from a neighbour
@@ -65,13 +51,14 @@ class Announcement(NamedTuple):
     vlan_ids: tuple[int, ...]
 
 
-def announcement(link_type: int, data: bytes | memoryview) -> Announcement | None:
+def announcement(link_type: int, data: Buffer) -> Announcement | None:
     """What a frame announces; None for nearly all frames. Never raises."""
     try:
-        start = _STARTS.get(link_type) if link_type != ERF else _erf_start(data)
-        if start is None:
+        link = LINK_TYPES.get(link_type)
+        place = None if link is None else link.ether_type(data)
+        if place is None:
             return None
-        type_at, at = start
+        type_at, at = place
         (kind,) = _short(data, type_at)
         if kind not in _TELLING:
             return None  # at once: a capture may hold much TCP
@@ -80,7 +67,7 @@ def announcement(link_type: int, data: bytes | memoryview) -> Announcement | Non
             control, kind = _vlan_tag(data, at)
             vlan_ids.append(control & 0xFFF)
             at += 4
-        told = _arp_sender(data, at) if kind == _ARP else _discovered(data, at) if kind == IPV6 else None
+        told = _arp_sender(data, at) if kind == ARP else _discovered(data, at) if kind == IPV6 else None
     except (IndexError, struct.error):
         return None
     if told is None or told[1][0] & 1 or not any(told[1]):  # no station's MAC address
@@ -88,13 +75,7 @@ def announcement(link_type: int, data: bytes | memoryview) -> Announcement | Non
     return Announcement(*told, named(vlan_ids))
 
 
-def _erf_start(data: bytes | memoryview) -> tuple[int, int] | None:
-    """As in _STARTS, of an ERF record; None where it holds no Ethernet frame."""
-    record, at = erf_record(data)
-    return (at + 14, at + 16) if record in ERF_ETHERNET else None
-
-
-def _arp_sender(data: bytes | memoryview, at: int) -> tuple[bytes, bytes] | None:
+def _arp_sender(data: Buffer, at: int) -> tuple[bytes, bytes] | None:
     """IP address and MAC address of the sender of an ARP packet."""
     *kinds, operation, mac, address = _arp(data, at)
     if tuple(kinds) != _ARP_ETHERNET_IPV4 or operation not in (_ARP_REQUEST, _ARP_REPLY) or not any(address):
@@ -102,16 +83,16 @@ def _arp_sender(data: bytes | memoryview, at: int) -> tuple[bytes, bytes] | None
     return IPV4_MAPPED + address, mac
 
 
-def _discovered(data: bytes | memoryview, at: int) -> tuple[bytes, bytes] | None:
+def _discovered(data: Buffer, at: int) -> tuple[bytes, bytes] | None:
     """IP address and MAC address that a neighbour solicitation or advertisement tells."""
     length, next_header, hop_limit, source = _ipv6(data, at)
-    if next_header != _ICMPV6 or hop_limit != _UNROUTED:
+    if next_header != ICMPV6 or hop_limit != _UNROUTED:
         return None
     at += 40
     kind, code, flags, target = _icmpv6(data, at)
-    if code or kind not in (_SOLICITATION, _ADVERTISEMENT):
+    if code or kind not in (SOLICITATION, ADVERTISEMENT):
         return None
-    if kind == _SOLICITATION:
+    if kind == SOLICITATION:
         address, wanted = source, _SOURCE_MAC
     else:
         address, wanted = target, _TARGET_MAC if flags & _OVERRIDE else 0

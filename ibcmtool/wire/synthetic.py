@@ -13,9 +13,9 @@ from dissectors.icrc import Network, icrc_of, vcrc_of
 from dissectors.recognition import MAD_SIZE
 from dissectors.text import gid_text
 from ibcmtool.model import IPV4_MAPPED, Address, Frame
-from ibcmtool.reports.pcapng import erf_around
-from ibcmtool.wire.decode import KINDS
-from ibcmtool.wire.frames import ERF, ETHERNET, FINDERS
+from ibcmtool.wire.links.erf import ERF, record_around
+from ibcmtool.wire.links.ethernet import ETHERNET
+from ibcmtool.wire.network import PACKETS
 from ibcmtool.wire.readers import layer_size, layout
 
 MOST_PAIRS = 10_000  # of addresses remembered
@@ -59,10 +59,10 @@ class Packets:
         data[begin:end] = mad.ljust(MAD_SIZE, b"\0")[:MAD_SIZE]
         data[end : end + 4] = icrc_of(bytes(data), template.network, template.transport, end, template.kind)
         if source.lid is None and destination.lid is None:
-            return Frame(0, 0, time, ETHERNET, bytes(data), len(data))
+            return Frame(0, 0, time, ETHERNET.number, bytes(data), len(data))
         data[end + 4 :] = vcrc_of(bytes(data[: end + 4]))
-        record = erf_around(time, bytes(data), len(data))
-        return Frame(0, 0, time, ERF, record, len(record))
+        record = record_around(time, bytes(data), len(data))
+        return Frame(0, 0, time, ERF.number, record, len(record))
 
     def _template(self, source: Address, destination: Address) -> _Template:
         key = source, destination
@@ -92,8 +92,8 @@ def _template(source: Address, destination: Address) -> _Template:
         lrh = LRH(dlid=_lid(destination), slid=_lid(source))
         routed = source.gid is not None and destination.gid is not None
         packet = lrh / GRH(sgid=sgid, dgid=dgid) / content if routed else lrh / content
-        data, offset = bytes(packet), len(erf_around(0, b"", 0))
-        found = FINDERS[ERF](erf_around(0, data, len(data)))
+        data, offset = bytes(packet), len(record_around(0, b"", 0))
+        found = ERF.find(record_around(0, data, len(data)))
     else:
         known = {gid for gid in (sgid, dgid) if gid != NOBODY}
         if known and all(gid.startswith(IPV4_MAPPED) for gid in known):
@@ -102,10 +102,10 @@ def _template(source: Address, destination: Address) -> _Template:
             addresses = IPv6(src=gid_text(sgid), dst=gid_text(dgid))
         packet = Ether(src=_mac(sgid), dst=_mac(dgid)) / addresses / UDP() / content
         data, offset = bytes(packet), 0
-        found = FINDERS[ETHERNET](data)
+        found = ETHERNET.find(data)
     assert found is not None
     kind, network, transport, _ = found
-    return _Template(data, network - offset, transport - offset, KINDS[kind][1])
+    return _Template(data, network - offset, transport - offset, PACKETS[kind].checked)
 
 
 def _lid(address: Address) -> int:

@@ -17,7 +17,7 @@ from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, 
 from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.message_json import fields_object, messages_text
-from ibcmtool.wire.readers import layer_size, read_cut, reader
+from ibcmtool.wire.readers import layer_of, layer_size, read_message
 
 TYPES = tuple(CM_ATTRIBUTES.values())
 TIMES = st.integers(-(1 << 40), 1 << 62)
@@ -75,13 +75,13 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
     }
 
 
-def layer(message_type: str) -> str:
-    return message_type if message_type == "ClassPortInfo" else f"CM_{message_type}"
+def size_of(message_type: str) -> int:
+    return layer_size(layer_of(message_type))
 
 
 def read(message_type: str, data: bytes) -> Any:
     """The fields of a message whose data is `data` from its start on, and zeros behind."""
-    return reader(layer(message_type))(data.ljust(layer_size(layer(message_type)), b"\0"), 0)
+    return read_message(message_type, data.ljust(size_of(message_type), b"\0"))
 
 
 def message(message_type: str, fields: Any, frame: int = 1, at: int = 0, file: int = 0) -> CmMessage:
@@ -101,7 +101,7 @@ def check(*steps: Step) -> None:
 @given(data=st.data())
 def test_messages_of_random_fields(message_type: str, data: Any) -> None:
     """The second message shares some fields with the first, so that what is remembered of one serves the other."""
-    size = layer_size(layer(message_type))
+    size = size_of(message_type)
     one, other = (read(message_type, data.draw(st.binary(max_size=size))) for _ in range(2))
     taken = data.draw(st.integers(0, (1 << len(one)) - 1))
     mixed = one._make(pair[taken >> place & 1] for place, pair in enumerate(zip(one, other, strict=True)))
@@ -118,7 +118,7 @@ def test_messages_of_random_fields(message_type: str, data: Any) -> None:
 def test_each_field_alone(message_type: str) -> None:
     """Every value that differs, on its own, from a message that is already remembered."""
     zeros = read(message_type, b"")
-    ones = read(message_type, b"\xff" * layer_size(layer(message_type)))
+    ones = read(message_type, b"\xff" * size_of(message_type))
     check(step(message(message_type, zeros)))
     for name in zeros._fields:
         check(step(message(message_type, zeros._replace(**{name: getattr(ones, name)}))))
@@ -127,9 +127,9 @@ def test_each_field_alone(message_type: str) -> None:
 
 @pytest.mark.parametrize("message_type", TYPES)
 def test_cut_messages(message_type: str) -> None:
-    whole = bytes(range(1, layer_size(layer(message_type)) + 1))
+    whole = bytes(range(1, size_of(message_type) + 1))
     for size in range(len(whole) + 1):
-        check(step(message(message_type, read_cut(layer(message_type), whole[:size]))))
+        check(step(message(message_type, read_message(message_type, whole[:size]))))
 
 
 def test_a_message_of_an_unknown_attribute() -> None:

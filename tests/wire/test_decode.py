@@ -24,8 +24,8 @@ from dissectors.mad import CM_ATTRIBUTES, MAD, ClassPortInfo
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 from ibcmtool.model import Address, CmMessage, DataPacket, Frame
 from ibcmtool.wire.decode import Decoder, field_names
-from ibcmtool.wire.frames import FINDERS
-from ibcmtool.wire.readers import reader
+from ibcmtool.wire.links import LINK_TYPES
+from ibcmtool.wire.readers import read_message
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "captures" / "linux-rxe"
@@ -137,7 +137,7 @@ def test_every_message_has_the_fields_of_its_layer(name: str) -> None:
     data = bytes((3 * index + 1) % 256 for index in range(232))
     message = decode(bytes(ETHER / IPV4 / BTH() / DETH() / MAD() / layer(data)))
     assert message.type == name
-    assert message.fields == reader(layer.__name__)(data, 0)
+    assert message.fields == read_message(name, data)
     assert message.fields._fields == field_names(name) == tuple(slot.name for slot in layout(layer))
     assert message.fields._fields == tuple(field.name for field in layer.fields_desc)
 
@@ -164,7 +164,7 @@ def test_of_another_class_version_only_the_certain_fields_are_read(name: str) ->
     data = b"\xff" * 232
     message = decode(bytes(ETHER / IPV4 / BTH() / DETH() / MAD(class_version=1, attribute_id=attribute) / Raw(data)))
     assert (message.type, message.class_version) == (name, 1)
-    whole = reader(CM_LAYERS[name].__name__)(data, 0)._asdict()
+    whole = read_message(name, data)._asdict()
     assert message.fields._asdict() == {key: value if key in certain else None for key, value in whole.items()}
 
 
@@ -383,7 +383,7 @@ def test_random_frames_raise_nothing_in_scapy_either() -> None:
             assert layers[link_type](data).show(dump=True)
 
 
-@given(data=st.binary(max_size=400), link_type=st.sampled_from(sorted(FINDERS)), watched=st.sets(st.integers(0, 9)))
+@given(data=st.binary(max_size=400), link_type=st.sampled_from(sorted(LINK_TYPES)), watched=st.sets(st.integers(0, 9)))
 def test_noise_raises_nothing(data: bytes, link_type: int, watched: set[int]) -> None:
     found = Decoder()(frame(data, link_type), watched)
     assert found is None or isinstance(found, (CmMessage, DataPacket))

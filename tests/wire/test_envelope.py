@@ -20,7 +20,7 @@ from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
 from ibcmtool.model import CmMessage, Frame
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.envelope import Envelope, envelope
-from ibcmtool.wire.frames import FINDERS
+from ibcmtool.wire.links import LINK_TYPES
 
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 MACS = {"source_mac": bytes.fromhex("020000000001"), "destination_mac": bytes.fromhex("020000000002")}
@@ -120,7 +120,7 @@ def test_cut_headers_give_none(name: str, link_type: int, below: Packet, present
         assert envelope(whole._replace(headers=whole.headers[:size])) is None, size
 
 
-@given(link_type=st.sampled_from([*FINDERS]), data=st.binary(max_size=120))
+@given(link_type=st.sampled_from([*LINK_TYPES]), data=st.binary(max_size=120))
 def test_any_bytes(link_type: int, data: bytes) -> None:
     around = envelope(message(ETHER / IPV4, 1)._replace(link_type=link_type, headers=data))
     assert around is None or isinstance(around, Envelope)

@@ -20,7 +20,7 @@ from ibcmtool.rules.conditions import first
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import sent_by
 from ibcmtool.wire.envelope import envelope
-from ibcmtool.wire.readers import layer_size, layout, reader
+from ibcmtool.wire.readers import field_values, layer_size, layout
 
 # Not RTU and DREP: a CM that sends these sends others as well.
 MESSAGES = ("REQ", "MRA", "REJ", "REP", "DREQ", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
@@ -79,8 +79,8 @@ def reserved_bits(connection: Connection, step: Step, context: Context) -> Itera
     kind, mad = message.type, message.mad
     if message.class_version != CM_CLASS_VERSION or len(mad) < _RESERVED[kind][0]:
         return
-    header = reader("MAD")(mad, 0)
-    values: dict[str, int] = {name: value for name in _HEADER_FIELDS[kind] if (value := getattr(header, name))}
+    header = field_values("MAD", mad)
+    values = {name: value for name in _HEADER_FIELDS[kind] if isinstance(value := header[name], int) and value}
     for name in _DATA_FIELDS[kind]:
         value = getattr(message.fields, name)
         if value and not (value == GSI_Q_KEY and (kind, name) in _OLD_Q_KEY_FIELDS):

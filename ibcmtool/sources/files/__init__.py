@@ -15,7 +15,7 @@ from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng
 from ibcmtool.sources.files.scan import ScanRequest
 from ibcmtool.sources.files.streams import ByteStream, FileStream, Window
-from ibcmtool.wire import link_types
+from ibcmtool.wire.links.erf import ERF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ def _identify(path: str, file: int, window: Window) -> Capture:
     else:
         _refuse_foreign(window, compressions)
         info.format = "erf"
-        info.link_types.append(link_types.ERF)
+        info.link_types.append(ERF.number)
         frames = partial(erf.frames, window, file, info)
     info.format = "+".join([info.format, *compressions])
     return Capture(info, frames, window)

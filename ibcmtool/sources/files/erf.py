@@ -15,7 +15,7 @@ from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.input_end import Ending, note_times
 from ibcmtool.sources.files.prescan import NEAR, employ
 from ibcmtool.sources.files.scan import QPN_MASK, FrameFilter, qpn_word
-from ibcmtool.wire import link_types
+from ibcmtool.wire.links.erf import ERF, EXTENSION_SIZE, HEADER_SIZE, MORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ibcmtool.sources.files.scan import ScanRequest
     from ibcmtool.sources.files.streams import Window
 
-HEADER_SIZE = 16
-EXTENSION_SIZE = 8
-MORE = 0x80  # in the type byte, and in the first byte of an extension header: an extension header follows
 VARIABLE_LENGTH = 0x04  # flag: the record is as long as its packet needs
 RESERVED_FLAGS = 0xC0
 PAD = 48
@@ -100,7 +97,7 @@ def _walk(window: Window, file: int, info: InputInfo, scan_request: ScanRequest)
     everything, watched = scan_request.everything, scan_request.watched
     until = scan_request.until if watched else 0
     frame_filters: dict[int, FrameFilter] = defaultdict(
-        lambda: FrameFilter(link_types.ERF, RECORD, HEADER_SIZE)
+        lambda: FrameFilter(ERF.number, RECORD, HEADER_SIZE)
     )  # by record type
     usual, overhead, frame_filter = -1, 0, frame_filters[-1]  # the record type for which all is prepared
     unpack, shape_1, shape_2, gsi, qpn_at = (
@@ -180,7 +177,7 @@ def _walk(window: Window, file: int, info: InputInfo, scan_request: ScanRequest)
                 packet = view[position : min(end, position + on_wire)].tobytes()
                 position = end
                 info.frames = number
-                yield new(Frame, (file, number, _time(seconds, fraction), link_types.ERF, packet, on_wire, None, ""))
+                yield new(Frame, (file, number, _time(seconds, fraction), ERF.number, packet, on_wire, None, ""))
                 until = scan_request.until if watched else 0
         finally:
             info.frames, info.cut_frames = number, cut

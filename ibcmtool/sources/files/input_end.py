@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.wire import link_types
+from ibcmtool.wire.links import LINK_TYPES
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -47,7 +48,7 @@ class Ending:
         window.close()
         if error is not None and not isinstance(error, DamageError):
             return False
-        if info.link_types and link_types.SUPPORTED.isdisjoint(info.link_types):
+        if info.link_types and LINK_TYPES.keys().isdisjoint(info.link_types):
             raise window.refusal(link_types.problem(info.link_types), link_types.HINT, None) from None
         info.damage = "; ".join(filter(None, (window.damage, str(error or ""))))
         info.truncated = bool(info.damage)

@@ -17,6 +17,7 @@ from ibcmtool.sources.files.input_end import Ending, note_times
 from ibcmtool.sources.files.prescan import NEAR, employ
 from ibcmtool.sources.files.scan import QPN_MASK, FrameFilter, qpn_word
 from ibcmtool.wire import link_types
+from ibcmtool.wire.links import LINK_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ def read_header(window: Window) -> Header:
             4,
         )
     link_type = network & LINK_TYPE_MASK
-    if link_type not in link_types.SUPPORTED:
+    if link_type not in LINK_TYPES:
         raise window.refusal(link_types.problem([link_type]), link_types.HINT, 20)
     return Header(byte_order, scale, link_type)
 

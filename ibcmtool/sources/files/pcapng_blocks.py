@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.pcap import MAX_CAPTURED
 from ibcmtool.sources.files.scan import FrameFilter
-from ibcmtool.wire import link_types
+from ibcmtool.wire.links import LINK_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +176,7 @@ class Blocks:
             self.interfaces, self._frame_filters = [], {}
         elif kind == INTERFACE:
             link_type, snap_length, *time = _interface(self._window.data, position, end, self.layouts)
-            if link_type not in self._frame_filters and link_type in link_types.SUPPORTED:
+            if link_type not in self._frame_filters and link_type in LINK_TYPES:
                 self._frame_filters[link_type] = FrameFilter(link_type, self.layouts.packet_header)
             self.interfaces.append(Interface(link_type, self._frame_filters.get(link_type), snap_length, *time))
             if link_type not in self._info.link_types:

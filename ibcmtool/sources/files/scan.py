@@ -14,13 +14,15 @@ others.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from ibcmtool.wire.frames import ERF, ETHERNET, FINDERS, INFINIBAND, LINUX_SLL, LINUX_SLL2, Found
+from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.neighbours import announcement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
+
+    from ibcmtool.wire.network import Found
 
 PATIENCE = 10_000  # frames behind a CM message among which data packets are worth a look
 REVIEW = 64  # so many frames of other shapes, and the shape is chosen anew if they were more than half of the frames
@@ -29,11 +31,6 @@ QPN = 4  # where the BTH has its destination QP, with a byte of other bits in fr
 LOWER_HALF = 2  # of the QPN, in this word
 GSI = b"\0\1"  # the lower half of QP 1
 QPN_MASK = 0xFFFFFF
-
-_ETHER_TYPE = {ETHERNET: 12, LINUX_SLL: 14, LINUX_SLL2: 0, ERF: 30}  # offset; ERF: in a record of an Ethernet frame
-_SLL2_SIZE = 20
-_ERF_HEADER = 16
-_ERF_MORE = 0x80
 
 qpn_word = struct.Struct("!I").unpack_from
 
@@ -65,41 +62,6 @@ class ScanRequest:
         self.until = number + PATIENCE
 
 
-class HeaderPattern(NamedTuple):
-    """Bytes that tell where the BTH of a frame is.
-
-    All frames of a link type that agree in these two fields (offset, struct code) have their BTH at offset `bth`, if
-    they have one at all.
-    """
-
-    first: tuple[int, str]
-    second: tuple[int, str]
-    bth: int
-
-
-def pattern_of(link_type: int, data: memoryview, found: Found) -> HeaderPattern | None:
-    """The shape of a frame in which the finder for its link type found this; None where it is not among the known."""
-    kind, network, bth, _ = found
-    if bth > FARTHEST_BTH:
-        return None
-    if link_type == INFINIBAND:
-        return HeaderPattern((1, "B"), (2, "0s"), bth)
-    if link_type == ERF and data[8] & _ERF_MORE:  # extension headers of any content
-        return None
-    if link_type == ERF and kind in ("lrh", "lrh+grh"):
-        return HeaderPattern((8, "B"), (17, "B"), bth)
-    if kind == "ipv6" and bth != network + 48:  # extension headers
-        return None
-    ether_type = _ETHER_TYPE[link_type]
-    decisive = network if kind == "ipv4" else network + 6  # version and header length, or the next header
-    if link_type == ERF:
-        # All in one: the record type takes the other field.
-        return None if kind == "ipv6" else HeaderPattern((8, "B"), (ether_type, f"{network + 1 - ether_type}s"), bth)
-    untagged = network == (_SLL2_SIZE if link_type == LINUX_SLL2 else ether_type + 2)
-    types = "H" if untagged else f"{network - ether_type}s"
-    return HeaderPattern((ether_type, types), (decisive, "B"), bth)
-
-
 class FrameFilter:
     """The test for the frames of one link type.
 
@@ -109,10 +71,9 @@ class FrameFilter:
     """
 
     __slots__ = (
-        "_finder",
         "_header",
         "_inside",
-        "_link_type",
+        "_link",
         "_missed",
         "_since",
         "first",
@@ -124,8 +85,7 @@ class FrameFilter:
 
     def __init__(self, link_type: int, header: str, inside: int = 0) -> None:
         """`header`: struct format of a record's header, byte order first, whose last `inside` bytes are the frame's."""
-        self._link_type = link_type
-        self._finder = cast("Callable[[memoryview], Found | None]", FINDERS[link_type])
+        self._link = LINK_TYPES[link_type]
         self._header = header
         self._inside = inside
         self._missed, self._since = REVIEW - 1, 0  # the first that has a BTH gives the shape
@@ -141,9 +101,9 @@ class FrameFilter:
         Chooses the shape.
         """
         try:
-            found = self._finder(frame)
+            found = self._link.find(frame)
             if found is None:
-                return announcement(self._link_type, frame) is not None
+                return announcement(self._link.number, frame) is not None
             word = qpn_word(frame, found[2] + QPN)[0]
         except (IndexError, struct.error):
             return False
@@ -156,8 +116,8 @@ class FrameFilter:
         return qpn == 1 or qpn in watched
 
     def _choose(self, frame: memoryview, found: Found) -> None:
-        shape = pattern_of(self._link_type, frame, found)
-        if shape is None:
+        shape = self._link.pattern(frame, found)
+        if shape is None or shape.bth > FARTHEST_BTH:
             return
         qpn_at = shape.bth + QPN
         self.qpn_at = struct.calcsize(self._header) - self._inside + qpn_at

@@ -23,12 +23,11 @@ from ibcmtool.formatting import count
 from ibcmtool.model import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import Deliver
-from ibcmtool.sources.live.bpf import bpf_filter
 from ibcmtool.sources.live.instead import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, net_devices, ports
 from ibcmtool.wire import link_types
-from ibcmtool.wire.frames import ETHERNET, FINDERS, LINUX_SLL, LINUX_SLL2
+from ibcmtool.wire.links import LINK_TYPES
 
 SNAP_LENGTH = 512  # what the filter lets through is shorter; the kernel sets so much aside for each packet
 BUFFER_SIZE = 16 << 20
@@ -43,7 +42,6 @@ NO_SUCH_DEVICE, NO_PERMISSION, NOT_UP, NO_PROMISCUOUS = -5, -8, -9, -11  # PCAP_
 SIOCGIFHWADDR = 0x8927
 ARPHRD_INFINIBAND = 32
 PACKET_OTHERHOST, PACKET_OUTGOING = 3, 4  # of Linux cooked headers
-_packet_type = {LINUX_SLL: struct.Struct("!H").unpack_from, LINUX_SLL2: struct.Struct("!10xB").unpack_from}
 
 
 class InterfaceSource:
@@ -79,11 +77,11 @@ class InterfaceSource:
         self._check_name()
         try:
             self._handle = handle = Handle(self._device, SNAP_LENGTH, self._buffer_size)
-            if handle.link_type not in FINDERS:
+            if handle.link_type not in LINK_TYPES:
                 raise SourceError(
                     self.name, link_types.problem([handle.link_type]), f"name another interface: {_interfaces()}"
                 )
-            handle.set_filter(bpf_filter(handle.link_type))
+            handle.set_filter(LINK_TYPES[handle.link_type].capture_filter())
         except PcapError as error:
             raise self._refusal(error) from None
         if self._device == ANY:
@@ -153,12 +151,11 @@ class InterfaceSource:
 
     def _direction(self, link_type: int, data: bytes) -> Literal["in", "out"] | None:
         """A cooked header tells it; on Ethernet the own MAC address does, where it is at one end only."""
-        if link_type in _packet_type:
-            (kind,) = _packet_type[link_type](data)
+        link = LINK_TYPES[link_type]
+        if link.packet_type is not None:
+            kind = link.packet_type(data)
             return "out" if kind == PACKET_OUTGOING else "in" if kind < PACKET_OTHERHOST else None
-        if link_type != ETHERNET:
-            return None
-        sent, received = data[6:12] in self._own, data[:6] in self._own
+        sent, received = (mac in self._own for mac in link.macs(data))
         return None if sent == received else "out" if sent else "in"
 
     def _check_name(self) -> None:
@@ -216,7 +213,7 @@ class InterfaceSource:
 
 def _is_roce(frame: Frame) -> bool:
     """Whether it has a BTH; what tells of neighbours has none."""
-    return FINDERS[frame.link_type](frame.data) is not None
+    return LINK_TYPES[frame.link_type].find(frame.data) is not None
 
 
 def _interfaces() -> str:

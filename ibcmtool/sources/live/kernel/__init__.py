@@ -23,7 +23,7 @@ from ibcmtool.sources.live.kernel.parse import Received, Record, Sent, Tried, pa
 from ibcmtool.sources.live.kernel.programs import Programs
 from ibcmtool.sources.live.kernel.retries import Retries
 from ibcmtool.sources.live.kernel.tracefs import Tracing
-from ibcmtool.wire.readers import stack_reader
+from ibcmtool.wire.header_readers import read_attribute
 from ibcmtool.wire.synthetic import Packets
 
 POLL = 0.05  # seconds between two looks at the trace
@@ -31,7 +31,6 @@ ROUND = 1 << 20  # bytes of trace that are read before they are delivered
 LOOKS = 20  # rounds between two looks at what was lost
 
 HEAD = b"\x01\x07\x02\x03"  # base version, class CommMgt, class version, method Send: how ib_cm's MADs begin
-_attribute = stack_reader(("MAD",), "attribute_id")
 
 
 class KernelSource:
@@ -150,7 +149,7 @@ class KernelSource:
             elif isinstance(record, Received):
                 ours, theirs = self._addresses.received(record)
                 if self._comparison is not None:
-                    self._comparison.captured[CM_ATTRIBUTES.get(_attribute(record.mad, 0)[0], "")] += 1
+                    self._comparison.captured[CM_ATTRIBUTES.get(read_attribute(record.mad, 0)[0], "")] += 1
                 yield self._frame(record, theirs, ours, record.mad)._replace(direction="in")
             else:
                 pair = self._addresses.sent(record)
@@ -165,7 +164,7 @@ class KernelSource:
     def _makes_sense(self, record: Received | Sent) -> bool:
         """Whether the bytes begin as a CM MAD does. Raises SourceError where not even the first ones do."""
         mad = record.mad
-        if mad[:4] == HEAD or (mad[:2] == HEAD[:2] and _attribute(mad, 0)[0] in CM_ATTRIBUTES):
+        if mad[:4] == HEAD or (mad[:2] == HEAD[:2] and read_attribute(mad, 0)[0] in CM_ATTRIBUTES):
             self._sensible.add(type(record))
             return True
         if type(record) not in self._sensible:

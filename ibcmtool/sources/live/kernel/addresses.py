@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ibcmtool.model import IPV4_MAPPED, Address
 from ibcmtool.sources.live.kernel.parse import Received, Sent
 from ibcmtool.sources.live.ports import ROOT, Port, gids, ports
-from ibcmtool.wire.readers import layer_size, layout, reader, stack_reader
+from ibcmtool.wire.header_readers import read_gids, read_message_ids, read_primary_path
+from ibcmtool.wire.readers import layout
 
 MOST = 20_000  # pairs remembered
 FRESH = 10.0  # seconds that what sysfs says of the ports is believed
@@ -24,16 +25,6 @@ IPV4_AT = 20  # in the 40 bytes of a GRH
 IPV4_UDP, ROUTED = (0x45, 17), (17, 0x1B)  # version with length and protocol; next header: UDP or an InfiniBand header
 REQ = 0x10
 
-_ids = stack_reader(("MAD", "CM_REP"), "tid", "attribute_id", "local_comm_id", "remote_comm_id")
-_path = reader(
-    "CM_REQ",
-    "primary_local_lid",
-    "primary_remote_lid",
-    "primary_local_gid",
-    "primary_remote_gid",
-    "primary_subnet_local",
-)
-_grh = reader("GRH", "sgid", "dgid")
 _offsets = {slot.name: slot.bit_offset // 8 for slot in layout("GRH")}
 NEXT_HEADER = _offsets["next_header"]
 
@@ -63,13 +54,13 @@ class Addresses:
         else:
             own = port.lid | (record.path or 0) if port.lid is not None else None
             pair = Pair(Address(dgid, own), Address(sgid, record.slid or None))
-        tid, _, _, ours = _ids(record.mad, 0)
+        tid, _, _, ours = read_message_ids(record.mad, 0)
         self._remember(tid, ours, pair)
         return pair
 
     def sent(self, record: Sent) -> Pair:
         """Where a MAD goes, and our end of that way."""
-        tid, attribute, ours, _ = _ids(record.mad, 0)
+        tid, attribute, ours, _ = read_message_ids(record.mad, 0)
         port = self._port(record.device, record.port)
         ethernet = port is None or port.link_layer == "Ethernet"
         pair = self._told(record, port) or (self._of_req(record, ethernet=ethernet) if attribute == REQ else None)
@@ -93,7 +84,7 @@ class Addresses:
         return Pair(Address(sgid, port.lid), Address(dgid, record.dlid))
 
     def _of_req(self, record: Sent, *, ethernet: bool) -> Pair:
-        local_lid, remote_lid, local_gid, remote_gid, local = _path(record.mad, layer_size("MAD"))
+        local_lid, remote_lid, local_gid, remote_gid, local = read_primary_path(record.mad, 0)
         if ethernet:
             return Pair(Address(local_gid), Address(remote_gid))
         # A subnet-local path needs no GRH, and packets of ib_cm have none then.
@@ -132,6 +123,6 @@ def _of_grh(record: Received) -> tuple[bytes | None, bytes | None]:
         source, destination = grh[IPV4_AT + 12 : IPV4_AT + 16], grh[IPV4_AT + 16 : IPV4_AT + 20]
         return IPV4_MAPPED + source, IPV4_MAPPED + destination
     if grh[0] >> 4 == 6 and grh[NEXT_HEADER] in ROUTED:
-        sgid, dgid = _grh(grh, 0)
+        sgid, dgid = read_gids(grh, 0)
         return sgid, dgid
     return None, None

@@ -6,12 +6,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from ibcmtool.sources.live.kernel.addresses import Pair
-from ibcmtool.wire.readers import stack_reader
+from ibcmtool.wire.header_readers import read_request_key
 
 MOST = 20_000  # MADs remembered
 REPEATED = frozenset({0x10, 0x13, 0x15, 0x17, 0x19})  # REQ, REP, DREQ, SIDR_REQ, LAP: those that want an answer
-
-_key = stack_reader(("MAD",), "tid", "attribute_id")
 
 
 @dataclass(slots=True)
@@ -32,7 +30,7 @@ class Retries:
         self.unknown = 0  # sent again, but posted before we looked
 
     def post(self, mad: bytes, pair: Pair, process: str) -> None:
-        key = _key(mad, 0)
+        key = read_request_key(mad, 0)
         if key[1] not in REPEATED:
             return
         known = self._posted.pop(key, None)

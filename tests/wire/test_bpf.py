@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_int, c_void_p
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
@@ -18,9 +17,7 @@ from dissectors.encapsulation import ERF, ERFEthernet
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, LRH
 from ibcmtool.model import Frame
-from ibcmtool.sources.live.bpf import bpf_filter
 from ibcmtool.wire.decode import Decoder
-from ibcmtool.wire.frames import FINDERS
 
 # The filter follows no chain of headers, nor options in front of which it would need to compute; no ib_cm sends such.
 PASSED_OVER = {
@@ -57,28 +54,6 @@ OTHER_ROCE = {
 }
 
 Passes = Callable[[int, bytes], bool]
-
-
-@pytest.fixture(scope="module")
-def passes() -> Passes:
-    """Whether a frame of a link type passes the filter for it."""
-    winpcapy = pytest.importorskip("scapy.libs.winpcapy", exc_type=OSError, reason="libpcap is not installed")
-    decide = winpcapy._lib.pcap_offline_filter
-    decide.restype, decide.argtypes = c_int, [c_void_p, POINTER(winpcapy.pcap_pkthdr), c_void_p]
-    programs = {}
-    for link_type in FINDERS:
-        handle = winpcapy.pcap_open_dead(link_type, 65535)
-        program = programs[link_type] = winpcapy.bpf_program()
-        compiled = winpcapy.pcap_compile(handle, byref(program), bpf_filter(link_type).encode(), 1, -1)
-        said = winpcapy.pcap_geterr(handle)
-        winpcapy.pcap_close(handle)
-        assert compiled == 0, said
-
-    def passes(link_type: int, data: bytes) -> bool:
-        header = winpcapy.pcap_pkthdr(caplen=len(data), len=len(data))
-        return bool(decide(byref(programs[link_type]), byref(header), data))
-
-    return passes
 
 
 def is_cm(link_type: int, data: bytes) -> bool:

@@ -1,18 +1,21 @@
-"""Where a captured frame holds its BTH: one finder per link type.
+"""Where the BTH is behind the headers of the network: IP and UDP, GRH, LRH. The same in all link types.
 
 The lengths in the headers, not the end of the frame, say where a packet ends: frames carry padding, check sequences, or
-are cut. A finder gives None for a frame without a BTH, and raises IndexError or struct.error where the frame ends
+are cut. A finder gives None for a packet without a BTH, and raises IndexError or struct.error where the frame ends
 inside the headers that it reads.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from dissectors.icrc import Network
 from dissectors.recognition import NEXT_HEADER_BTH
-from ibcmtool.wire.readers import layer_size, stack_reader
+from ibcmtool.model import Transport
+from ibcmtool.wire import Buffer
+from ibcmtool.wire.header_readers import read_next_header, read_packet_end
+from ibcmtool.wire.readers import layer_size
 
 Kind = Literal["ipv4", "ipv6", "grh", "lrh", "lrh+grh"]  # the headers between the link layer and the BTH
 Found = tuple[Kind, int, int, int]
@@ -23,21 +26,16 @@ as the headers tell, so it may lie beyond the captured bytes, or be nonsense. In
 negative: minus the offset of the fragment's end (the ICRC is in another fragment).
 """
 
-ETHERNET, LINUX_SLL, ERF, INFINIBAND, LINUX_SLL2 = 1, 113, 197, 247, 276  # LINKTYPE_ numbers
 ROCE_PORT = 4791
 
 VLAN_TYPES = frozenset({0x8100, 0x88A8, 0x9100})
 MAX_VLAN_TAGS = 4
-IPV6 = 0x86DD
-_IPV4, _ROCE_V1 = 0x0800, 0x8915
-_UDP = 17
+IPV4, ARP, IPV6, ROCE_V1 = 0x0800, 0x0806, 0x86DD, 0x8915  # EtherTypes
+UDP, ICMPV6 = 17, 58
+SOLICITATION, ADVERTISEMENT = 135, 136  # ICMPv6 types: neighbour discovery
 _IPV6_EXTENSIONS = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options
 _IPV6_FRAGMENT, _IPV6_AUTHENTICATION = 44, 51
 _MAX_IPV6_EXTENSIONS = 8
-_ERF_HEADER = 16
-ERF_INFINIBAND = 21
-ERF_ETHERNET = frozenset({2, 11, 16, 20})  # plain and the coloured ones
-ERF_ETHERNET_PAD = 2  # offset and pad, in front of the frame
 
 _vlan_tag = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
 _short = struct.Struct("!H").unpack_from
@@ -45,42 +43,45 @@ _short = struct.Struct("!H").unpack_from
 _ipv4_udp = struct.Struct("!BxHxxHxB12xHH").unpack_from
 _ipv6_header = struct.Struct("!B3xHB").unpack_from  # version, payload length, next header
 _udp_header = struct.Struct("!2xHH").unpack_from  # destination port, length
-_lrh = stack_reader(("LRH",), "lnh", "packet_length")
-_grh = stack_reader(("GRH",), "next_header", "payload_length")
 _LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
+IPV4_ADDRESSES, GIDS, LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
 
 
-def _ethernet(data: bytes) -> Found | None:
-    if data[12] == 0x08 and data[13] == 0x00:  # IPv4, as nearly always: without a call more
-        return _ipv4(data, 14)
-    return _typed(data, 14, _short(data, 12)[0])
+class Packet(NamedTuple):
+    """What a kind of packet is, and where the part of its headers that tells source and destination begins and ends."""
+
+    transport: Transport
+    checked: Network  # what the ICRC starts at
+    begin: int  # seen from the network header, as is `end`
+    end: int
 
 
-def _sll(data: bytes) -> Found | None:
-    return _typed(data, 16, _short(data, 14)[0])
+PACKETS: dict[Kind, Packet] = {
+    "ipv4": Packet("RoCE v2", "ipv4", 12, 12 + IPV4_ADDRESSES),
+    "ipv6": Packet("RoCE v2", "ipv6", _GRH_SIZE - GIDS, _GRH_SIZE),  # of the layout of a GRH
+    "grh": Packet("RoCE v1", "grh", _GRH_SIZE - GIDS, _GRH_SIZE),
+    "lrh": Packet("InfiniBand", "lrh", _LRH_SIZE - LIDS, _LRH_SIZE),
+    "lrh+grh": Packet("InfiniBand", "grh", -_LRH_SIZE, _GRH_SIZE),
+}
 
 
-def _sll2(data: bytes) -> Found | None:
-    return _typed(data, 20, _short(data, 0)[0])
-
-
-def _typed(data: bytes, at: int, kind: int) -> Found | None:
+def behind_ether_type(data: Buffer, at: int, kind: int) -> Found | None:
     """What follows an EtherType `kind`, from offset `at` on."""
     for _ in range(MAX_VLAN_TAGS):
         if kind not in VLAN_TYPES:
             break
         (kind,) = _vlan_tag(data, at)
         at += 4
-    if kind == _IPV4:
-        return _ipv4(data, at)
+    if kind == IPV4:
+        return behind_ipv4(data, at)
     if kind == IPV6:
         return _ipv6(data, at)
-    if kind == _ROCE_V1:
+    if kind == ROCE_V1:
         return _roce_v1(data, at)
     return None
 
 
-def _ipv4(data: bytes, at: int) -> Found | None:
+def behind_ipv4(data: Buffer, at: int) -> Found | None:
     version, total, fragment, protocol, port, length = _ipv4_udp(data, at)
     udp = at + 20
     if version != 0x45:
@@ -88,21 +89,21 @@ def _ipv4(data: bytes, at: int) -> Found | None:
             return None
         udp = at + (version & 15) * 4
         port, length = _udp_header(data, udp)
-    if port != ROCE_PORT or protocol != _UDP:
+    if port != ROCE_PORT or protocol != UDP:
         return None
     if fragment & 0x3FFF:
         return None if fragment & 0x1FFF else ("ipv4", at, udp + 8, -(at + total))
     return "ipv4", at, udp + 8, udp + length - 4
 
 
-def _ipv6(data: bytes, at: int) -> Found | None:
+def _ipv6(data: Buffer, at: int) -> Found | None:
     version, length, protocol = _ipv6_header(data, at)
     if version >> 4 != 6:
         return None
     header = at + 40
     more = False
     for _ in range(_MAX_IPV6_EXTENSIONS):
-        if protocol == _UDP:
+        if protocol == UDP:
             break
         if protocol in _IPV6_EXTENSIONS:
             size = (data[header + 1] + 1) * 8
@@ -117,7 +118,7 @@ def _ipv6(data: bytes, at: int) -> Found | None:
             return None
         protocol = data[header]
         header += size
-    if protocol != _UDP:
+    if protocol != UDP:
         return None
     port, udp_length = _udp_header(data, header)
     if port != ROCE_PORT:
@@ -125,50 +126,20 @@ def _ipv6(data: bytes, at: int) -> Found | None:
     return "ipv6", at, header + 8, -(at + 40 + length) if more else header + udp_length - 4
 
 
-def _roce_v1(data: bytes, at: int) -> Found | None:
-    next_header, length = _grh(data, at)
+def _roce_v1(data: Buffer, at: int) -> Found | None:
+    next_header, length = read_next_header(data, at)
     if next_header != NEXT_HEADER_BTH:
         return None
     bth = at + _GRH_SIZE
     return "grh", at, bth, bth + length - 4
 
 
-def _native(data: bytes, at: int = 0) -> Found | None:
-    lnh, words = _lrh(data, at)
+def behind_lrh(data: Buffer, at: int = 0) -> Found | None:
+    lnh, words = read_packet_end(data, at)
     icrc = max(0, at + words * 4 - 4)
     if lnh == 2:
         return "lrh", at, at + _LRH_SIZE, icrc
     grh = at + _LRH_SIZE
-    if lnh == 3 and _grh(data, grh)[0] == NEXT_HEADER_BTH:
+    if lnh == 3 and read_next_header(data, grh)[0] == NEXT_HEADER_BTH:
         return "lrh+grh", grh, grh + _GRH_SIZE, icrc
     return None
-
-
-def erf_record(data: bytes | memoryview) -> tuple[int, int]:
-    """The type of an ERF record, and where its payload begins: behind its header and extension headers."""
-    kind = data[8]
-    at = _ERF_HEADER
-    more = kind & 0x80
-    while more:
-        more = data[at] & 0x80
-        at += 8
-    return kind & 0x7F, at
-
-
-def _erf(data: bytes) -> Found | None:
-    kind, at = erf_record(data)
-    if kind == ERF_INFINIBAND:
-        return _native(data, at)
-    if kind in ERF_ETHERNET:
-        at += ERF_ETHERNET_PAD
-        return _typed(data, at + 14, _short(data, at + 12)[0])
-    return None
-
-
-FINDERS: dict[int, Callable[[bytes], Found | None]] = {
-    ETHERNET: _ethernet,
-    LINUX_SLL: _sll,
-    LINUX_SLL2: _sll2,
-    ERF: _erf,
-    INFINIBAND: _native,
-}

@@ -14,26 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.recognition import CM_CLASS, GSI_QPN, UD_SEND_ONLY
-from ibcmtool.wire.frames import (
-    ERF,
-    ERF_ETHERNET,
-    ERF_INFINIBAND,
-    ETHERNET,
-    INFINIBAND,
+from ibcmtool.wire.network import (
+    ADVERTISEMENT,
+    ARP,
+    ICMPV6,
+    IPV4,
     IPV6,
-    LINUX_SLL,
-    LINUX_SLL2,
     ROCE_PORT,
+    ROCE_V1,
+    SOLICITATION,
+    UDP,
     VLAN_TYPES,
 )
 from ibcmtool.wire.readers import layer_size, layout
 
-IPV4, ARP, ROCE_V1 = 0x0800, 0x0806, 0x8915
-UDP, ICMPV6 = 17, 58
-SOLICITATION, ADVERTISEMENT = 135, 136
 IPV6_HEADER, UDP_HEADER, TAG = 40, 8, 4
-ERF_HEADER, ERF_EXTENSION, ERF_PAD = 16, 8, 2  # the last in front of an Ethernet frame
-MOST_EXTENSIONS = 2  # of an ERF header
 MOST_TAGS = 2
 
 _at = {f"{layer}.{slot.name}": slot.bit_offset // 8 for layer in ("BTH", "MAD", "LRH") for slot in layout(layer)}
@@ -42,9 +37,12 @@ _CLASS = layer_size("BTH") + layer_size("DETH") + _at["MAD.mgmt_class"]
 _LNH = _at["LRH.lnh"]
 
 
-def bpf_filter(link_type: int) -> str:
-    """The filter expression for a link type among frames.FINDERS."""
-    return " or ".join(_FILTERS[link_type]())
+def any_of(*cases: str) -> str:
+    return " or ".join(cases)
+
+
+def one_of(place: str, values: frozenset[int]) -> str:
+    return "(" + any_of(*(f"{place} = {value:#x}" for value in sorted(values))) + ")"
 
 
 def _cm(base: str, bth: int) -> str:
@@ -56,14 +54,10 @@ def _cm(base: str, bth: int) -> str:
 
 
 # The one case in which an IPv4 header may have options.
-_UNTAGGED_IPV4 = f"(udp dst port {ROCE_PORT} and {_cm('udp', UDP_HEADER)})"
+UNTAGGED_IPV4 = f"(udp dst port {ROCE_PORT} and {_cm('udp', UDP_HEADER)})"
 
 
-def _any_of(place: str, values: frozenset[int]) -> str:
-    return "(" + " or ".join(f"{place} = {value:#x}" for value in sorted(values)) + ")"
-
-
-def _behind(type_at: int, at: int) -> str:
+def _packet(type_at: int, at: int) -> str:
     """What is wanted of the EtherType at offset `type_at` and the packet at offset `at`.
 
     With fixed offsets, so IPv4 headers without options: of Linux cooked frames the kernel can test no others.
@@ -86,42 +80,21 @@ def _behind(type_at: int, at: int) -> str:
         f"and ({message} = {SOLICITATION} or {message} = {ADVERTISEMENT})"
     )
     cases = (ipv4, ipv6, roce_v1, arp, discovery)
-    return "(" + " or ".join(f"({case})" for case in cases) + ")"
+    return "(" + any_of(*(f"({case})" for case in cases)) + ")"
 
 
-def _ethernet(type_at: int, at: int) -> Iterator[str]:
-    """The same behind any number of tags."""
+def behind_ether_type(type_at: int, at: int) -> Iterator[str]:
+    """What is wanted of a frame with its first EtherType at offset `type_at`, behind any number of tags."""
     tags = ""
     for _ in range(MOST_TAGS + 1):
-        yield f"({tags}{_behind(type_at, at)})"
-        tags += f"{_any_of(f'link[{type_at}:2]', VLAN_TYPES)} and "
+        yield f"({tags}{_packet(type_at, at)})"
+        tags += f"{one_of(f'link[{type_at}:2]', VLAN_TYPES)} and "
         type_at, at = at + TAG - 2, at + TAG
 
 
-def _native(at: int) -> str:
+def behind_lrh(at: int) -> str:
     """InfiniBand, from the LRH on: with a GRH behind it, or without."""
     local = at + layer_size("LRH")
     routed = local + layer_size("GRH")
     lnh = f"link[{at + _LNH}] & 3"
     return f"(({lnh} = 2 and {_cm('link', local)}) or ({lnh} = 3 and {_cm('link', routed)}))"
-
-
-def _erf() -> Iterator[str]:
-    """Records of InfiniBand and of Ethernet, with as many extension headers as are met."""
-    for extensions in range(MOST_EXTENSIONS + 1):
-        at = ERF_HEADER + ERF_EXTENSION * extensions
-        heads = [8, *range(ERF_HEADER, at, ERF_EXTENSION)]
-        more = " and ".join(f"link[{head}] & 0x80 {'=' if head == heads[-1] else '!='} 0" for head in heads)
-        yield f"({more} and link[8] & 0x7f = {ERF_INFINIBAND} and {_native(at)})"
-        frame = at + ERF_PAD
-        ethernet = " or ".join(_ethernet(frame + 12, frame + 14))
-        yield f"({more} and {_any_of('link[8] & 0x7f', ERF_ETHERNET)} and ({ethernet}))"
-
-
-_FILTERS = {
-    ETHERNET: lambda: (_UNTAGGED_IPV4, *_ethernet(12, 14)),
-    LINUX_SLL: lambda: (_UNTAGGED_IPV4, *_ethernet(14, 16)),
-    LINUX_SLL2: lambda: (_UNTAGGED_IPV4, *_ethernet(0, 20)),
-    INFINIBAND: lambda: (_native(0),),
-    ERF: _erf,
-}
