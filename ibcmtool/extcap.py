@@ -16,6 +16,7 @@ from types import FrameType
 
 from ibcmtool import __version__
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.live import SOURCES, source_kind, source_of, usage
 from ibcmtool.wire.links.ethernet import ETHERNET
 
 INTERFACE = "ibcmtool"
@@ -49,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dlt {{number={ETHERNET.number}}}{{name=EN10MB}}{{display=RoCE, or InfiniBand in ERF records}}")
         return 0
     if options.extcap_config:
+        named = usage(source for source in SOURCES if source_kind(source).extcap)
         print(
-            "arg {number=0}{call=--source}{display=Source}{type=string}{default=kernel}"
-            "{tooltip=kernel, umad[:DEV[:PORT]], iface:NAME, follow:FILE or replay:FILE[@SPEED]}"
+            f"arg {{number=0}}{{call=--source}}{{display=Source}}{{type=string}}{{default=kernel}}{{tooltip={named}}}"
         )
         print("arg {number=1}{call=--policy}{display=Reading of the specification}{type=selector}")
         print("value {arg=1}{value=relaxed}{display=relaxed (Linux since 2.6.19)}{default=true}")
@@ -74,7 +75,6 @@ def _capture(name: str, policy: str, fifo: str) -> None:
     """Everything that comes, with its findings, into the pipe, until Wireshark has enough."""
     from ibcmtool.engine.live import Session
     from ibcmtool.reports.recording import Recording, Rotation
-    from ibcmtool.sources.live import source_of
     from ibcmtool.sources.live.reading import Reading
 
     asked = []

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ibcmtool.sources.live import SOURCES, source_kind
+
 
 def test_rules_page_is_the_catalogue(root: Path, pytestconfig: pytest.Config) -> None:
     spec = importlib.util.spec_from_file_location("rules_page", root / "scripts" / "rules_page.py")
@@ -21,6 +23,19 @@ def test_rules_page_is_the_catalogue(root: Path, pytestconfig: pytest.Config) ->
     if pytestconfig.getoption("--bless"):
         written.write_text(module.page(), encoding="utf-8")
     assert written.read_text(encoding="utf-8") == module.page()
+
+
+def test_the_table_of_live_sources_is_what_they_declare(root: Path, pytestconfig: pytest.Config) -> None:
+    page = root / "docs" / "live.md"
+    kinds = {source.partition(" ")[0]: source_kind(source) for source in SOURCES}
+    rows = [f"| `{usage}` | {kind.sees} | {kind.needs or '-'} |" for usage, kind in kinds.items()]
+    head = "| source | what it sees | needs |\n| --- | --- | --- |\n"
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(head)
+    listed = before + head + "\n".join(rows) + rest[rest.index("\n\n") :]
+    if pytestconfig.getoption("--bless"):
+        page.write_text(listed, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == listed
 
 
 def test_every_capture_has_a_row(root: Path) -> None:

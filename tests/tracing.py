@@ -18,7 +18,7 @@ import pytest
 
 from ibcmtool.model import CmMessage
 from ibcmtool.sources.files import open_capture
-from ibcmtool.sources.live.kernel.host import Host
+from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.kernel.parse import Record, parse
 from ibcmtool.wire.decode import Decoder
 

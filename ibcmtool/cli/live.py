@@ -25,6 +25,7 @@ from ibcmtool.cli.options import (
 from ibcmtool.cli.output import make_console, warn
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import Severity
+from ibcmtool.sources.live import SOURCES, usage
 from ibcmtool.views.filters import Filter, at_least
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ def live(
         typer.Argument(
             metavar="SOURCE",
             show_default=False,
-            help="kernel, umad[:DEV[:PORT]], iface:NAME, - (a capture on standard input), follow:FILE, "
-            "replay:FILE[@SPEED]. `ibcmtool sources` says which of them this host has.",
+            help=usage(SOURCES, ", ") + ". `ibcmtool sources` says which of them this host has.",
         ),
     ],
     policy: PolicyOption = "relaxed",

@@ -10,7 +10,7 @@ from ibcmtool.cli.options import ColorOption
 from ibcmtool.cli.output import make_console
 
 if TYPE_CHECKING:
-    from ibcmtool.sources.live.offers import Offer
+    from ibcmtool.sources.live.source import Offer
 
 
 def sources(

@@ -12,7 +12,7 @@ import pytest
 from tracing import TracingHost
 
 from ibcmtool.sources.live import counters, offers
-from ibcmtool.sources.live.offers import Offer
+from ibcmtool.sources.live.source import Offer
 
 Run = Callable[..., Any]
 

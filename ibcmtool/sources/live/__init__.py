@@ -1,64 +1,53 @@
 """Where frames come from while they happen: the kernel, umad, an interface, a stream, a growing or a replayed capture.
 
 All of them are one thing to the rest of the program: a `LiveSource`. It is opened (or refused, with the reason and what
-to do instead), runs in a thread of its own, delivers what arrives in batches, and is closed.
+to do instead), runs in a thread of its own, delivers what arrives in batches, and is closed. Each is a package here,
+which declares what it is in a `SourceKind`, and is loaded when it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+import re
+from collections.abc import Iterable
 from importlib import import_module
-from threading import Event
-from typing import Protocol
 
-from ibcmtool.model import Frame
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.live.source import LiveSource, SourceKind
 
-# What stands before the colon, and the module that has the class; each takes what stands behind the colon.
+__all__ = ["SOURCES", "LiveSource", "name_of", "source_kind", "source_of", "usage"]
+
+# How a user names each, and its package. In this order they are listed.
 SOURCES = {
-    "kernel": ("kernel", "KernelSource"),
-    "umad": ("umad", "UmadSource"),
-    "iface": ("interface", "InterfaceSource"),
-    "-": ("captured", "StandardInput"),
-    "follow": ("captured", "GrowingFile"),
-    "replay": ("captured", "Replay"),
+    "kernel": "kernel",
+    "umad[:DEV[:PORT]]": "umad",
+    "iface:NAME": "interface",
+    "- (a capture on standard input)": "stdin",
+    "follow:FILE": "follow",
+    "replay:FILE[@SPEED]": "replay",
 }
-USAGE = "kernel, umad[:DEV[:PORT]], iface:NAME, - (a capture on standard input), follow:FILE or replay:FILE[@SPEED]"
 
 
-Deliver = Callable[[Sequence[Frame]], None]
-"""Takes packets as they arrive. Their numbers do not count: whoever takes them numbers what it keeps."""
+def name_of(source: str) -> str:
+    """What stands before the colon: "umad" of "umad[:DEV[:PORT]]", and of "umad:mlx5_0"."""
+    return re.split(r"[\[: ]", source, maxsplit=1)[0]
 
 
-class LiveSource(Protocol):
-    """A source of live packets. `open`, then `run` in a thread, then `close`."""
-
-    name: str  # as the user named it
-    silence: str  # what to look at when nothing arrives, one line
-    made_up: bool  # its packets are built around bare MADs: their PSN and ICRC say nothing
-    speed: float  # seconds of capture time that pass in a second
-    dropped: int  # packets lost so far, as far as the source knows
-    damaged: bool  # what came could not be read to its end
-    notes: list[str]  # what happened that the user must know: a file replaced, a stream damaged; only ever grows
-
-    def open(self) -> None:
-        """Begin. Raises SourceError where this host does not offer it: why, and what to do instead."""
-
-    def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        """Deliver packets until the source ends or `stop` is set, which it notices within half a second.
-
-        watched: QPNs whose data packets are worth delivering, where the source sees such. SourceError as for `open`.
-        """
-
-    def close(self) -> None:
-        """Let go of everything; called once, also when `open` or `run` failed half way."""
+def source_kind(source: str) -> SourceKind:
+    """What the package of one of SOURCES declares."""
+    kind: SourceKind = import_module(f"{__name__}.{SOURCES[source]}").SOURCE
+    return kind
 
 
 def source_of(text: str) -> LiveSource:
     """The source that a user names. Raises SourceError for a name that is none."""
-    kind, colon, rest = text.partition(":")
-    if kind not in SOURCES or (kind == "-" and colon):
-        raise SourceError(text, "is no live source", f"name one of {USAGE}")
-    module, cls = SOURCES[kind]
-    source: LiveSource = getattr(import_module(f"ibcmtool.sources.live.{module}"), cls)(text, rest)
-    return source
+    name, _, rest = text.partition(":")
+    for source in SOURCES:
+        if name_of(source) == name:
+            return source_kind(source).create(text, rest)
+    raise SourceError(text, "is no live source", f"name one of {usage(SOURCES)}")
+
+
+def usage(sources: Iterable[str], last: str = " or ") -> str:
+    """Some of SOURCES in one line; `last` stands in front of the last one."""
+    *others, end = sources
+    return ", ".join(others) + last + end

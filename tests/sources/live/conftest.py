@@ -195,3 +195,8 @@ def fabric(require_tool: Callable[[str], str], tmp_path: Path) -> Iterator[Fabri
             yield Fabric(name, libraries[0], tmp_path)
         finally:
             process.kill()
+
+
+@pytest.fixture
+def sample(captures: Path) -> bytes:
+    return (captures / "rping.pcap").read_bytes()

@@ -28,7 +28,7 @@ from dissectors.transport import BTH, DETH, GRH
 from ibcmtool.model import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import open_capture
-from ibcmtool.sources.live.interface import InterfaceSource
+from ibcmtool.sources.live.interface.source import InterfaceSource
 
 LINKS = [Raw(), Dot1Q(vlan=7), Dot1AD(vlan=7) / Dot1Q(vlan=77), Dot1Q(vlan=7) / Dot1Q(vlan=77)]
 NETWORKS = [
@@ -157,7 +157,7 @@ def test_a_signal_ends_it(number: signal.Signals, namespace: Any, live: Callable
 SLOW = """
     import sys
     from threading import Event, Thread
-    from ibcmtool.sources.live.interface import InterfaceSource
+    from ibcmtool.sources.live.interface.source import InterfaceSource
 
     source = InterfaceSource("iface:vb", "vb", buffer_size=1 << 17)
     frames, stop = [], Event()
@@ -291,7 +291,7 @@ def test_an_rdma_device_that_libpcap_cannot_capture_from(sysfs: Callable[..., Pa
 
 def test_an_adapter_that_shows_no_packets(sysfs: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     can_capture()
-    monkeypatch.setattr("ibcmtool.sources.live.interface.SUSPICIOUS", 0.0)
+    monkeypatch.setattr("ibcmtool.sources.live.interface.source.SUSPICIOUS", 0.0)
     source = InterfaceSource("iface:lo", "lo", root=sysfs("mlx5_0", "mlx5_core"))
     source.open()
     try:

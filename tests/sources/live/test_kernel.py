@@ -15,7 +15,8 @@ from tracing import SAMPLE, TracingHost, messages_of, records_of
 from ibcmtool.model import Address, CmMessage, Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import source_of
-from ibcmtool.sources.live.kernel import KernelSource
+from ibcmtool.sources.live.kernel.source import KernelSource
+from ibcmtool.sources.live.kernel.traced_kernel import TracedKernel
 from ibcmtool.wire.decode import Decoder
 
 PATIENCE = 10.0
@@ -297,9 +298,9 @@ def test_ib_cm_that_is_built_in(machine: TracingHost) -> None:
     """It has no folder among the modules, but it counts."""
     (machine.root / "sys/module/ib_cm").rmdir()
     machine.port("mlx5_0:1", "InfiniBand")
-    assert machine.host.tracefs() == machine.tracing
+    assert TracedKernel(machine.host).tracefs() == machine.tracing
 
 
 def test_a_vendors_ib_core(machine: TracingHost) -> None:
     (machine.root / "sys/module/ib_cm/taint").write_text("OE\n")
-    assert machine.host.layout().origin == "a table for Linux 4.5 and newer"
+    assert TracedKernel(machine.host).layout().origin == "a table for Linux 4.5 and newer"

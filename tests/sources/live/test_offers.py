@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from tracing import TracingHost
 
-from ibcmtool.sources.live import offers
-from ibcmtool.sources.live.kernel.host import Host
-from ibcmtool.sources.live.offers import Offer
+from ibcmtool.sources.live import SOURCES, name_of, offers
+from ibcmtool.sources.live.host import Host
+from ibcmtool.sources.live.interface import offers as interfaces
+from ibcmtool.sources.live.source import Offer
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TracingHost]:
-    monkeypatch.setattr(offers, "sniffs_rdma", lambda: False)
-    monkeypatch.setattr(offers, "_may_capture", lambda: True)
+    monkeypatch.setattr(interfaces, "sniffs_rdma", lambda: False)
+    monkeypatch.setattr(interfaces, "_may_capture", lambda: True)
     made = TracingHost(tmp_path, monkeypatch)
     yield made
     made.close()
@@ -69,7 +70,7 @@ def test_an_adapter_for_ethernet(machine: TracingHost) -> None:
 
 
 def test_a_libpcap_that_can_sniff(machine: TracingHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "sniffs_rdma", lambda: True)
+    monkeypatch.setattr(interfaces, "sniffs_rdma", lambda: True)
     for name, driver in (("mlx5_0", "mlx5_core"), ("irdma0", "irdma")):
         machine.port(f"{name}:1", "Ethernet")
         adapter(machine, name, driver)
@@ -108,7 +109,7 @@ def test_no_rdma_device_and_no_privileges(tmp_path: Path, monkeypatch: pytest.Mo
     def missing() -> bool:
         raise OSError("libpcap.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(offers, "sniffs_rdma", missing)
+    monkeypatch.setattr(interfaces, "sniffs_rdma", missing)
     found = {offer.source: offer for offer in offers.offers(Host(tmp_path, uid=1000))}
     assert found["kernel"] == Offer("kernel", False, "only root may trace the kernel", "run sudo ibcmtool live kernel")
     assert found["umad"] == Offer("umad", False, "no RDMA device is here", "")
@@ -117,7 +118,7 @@ def test_no_rdma_device_and_no_privileges(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_interfaces_without_privileges(machine: TracingHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "_may_capture", lambda: False)
+    monkeypatch.setattr(interfaces, "_may_capture", lambda: False)
     net_device(machine.port("rxe0:1", "Ethernet"), "eth7")
     assert offered(machine)["iface:eth7"] == Offer(
         "iface:eth7", False, "capturing needs CAP_NET_RAW", "run sudo ibcmtool live iface:eth7"
@@ -133,7 +134,5 @@ def test_looking_changes_nothing(machine: TracingHost) -> None:
 
 def test_the_offers_are_those_that_work(machine: TracingHost) -> None:
     """Each kind that `live` knows is among them."""
-    from ibcmtool.sources.live import SOURCES
-
     machine.port("rxe0:1", "Ethernet")
-    assert {source.partition(":")[0] for source in offered(machine)} >= SOURCES.keys()
+    assert {source.partition(":")[0] for source in offered(machine)} >= {name_of(source) for source in SOURCES}

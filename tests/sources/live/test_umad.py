@@ -25,7 +25,8 @@ from dissectors.mad import MAD
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import open_capture
-from ibcmtool.sources.live.umad import UmadSource, abi
+from ibcmtool.sources.live.umad import abi
+from ibcmtool.sources.live.umad.source import UmadSource
 from ibcmtool.wire.decode import Decoder
 
 CARRIED = slice(0, 8), slice(12, 224)  # what umad2sim leaves as it is: the TransactionID begins with the agent's number
@@ -250,7 +251,7 @@ def test_only_root_may_open_it(
     host.umad("mlx5_0").touch(0)
     code = f"""
         from pathlib import Path
-        from ibcmtool.sources.live.umad import UmadSource
+        from ibcmtool.sources.live.umad.source import UmadSource
         try:
             UmadSource("umad", "", Path({str(host.root)!r})).open()
         except Exception as error:

@@ -1,185 +1,29 @@
-"""`kernel`: every CM MAD that ib_cm of this host sends or receives, on any device, with the program that sent it.
-
-Probes at ib_cm's receive handler and at ib_mad's entrance for sends fetch the whole MAD (tracefs.py); the tracepoint at
-ib_mad's way to the device tells when one is sent again (retries.py).
-"""
+"""`kernel`: every CM MAD that ib_cm of this host sends or receives, by probes in the running kernel."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Container, Iterable
-from threading import Event
+from collections.abc import Iterator
 
-from dissectors.recognition import CM_ATTRIBUTES
-from ibcmtool.formatting import duration
-from ibcmtool.model import Address, Frame
-from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import Deliver
-from ibcmtool.sources.live.counters import Comparison
-from ibcmtool.sources.live.kernel.addresses import Addresses
-from ibcmtool.sources.live.kernel.clock import Clock
-from ibcmtool.sources.live.kernel.host import OTHERS, Host
-from ibcmtool.sources.live.kernel.parse import Received, Record, Sent, Tried, parse
-from ibcmtool.sources.live.kernel.programs import Programs
-from ibcmtool.sources.live.kernel.retries import Retries
-from ibcmtool.sources.live.kernel.tracefs import Tracing
-from ibcmtool.wire.header_readers import read_attribute
-from ibcmtool.wire.synthetic import Packets
-
-POLL = 0.05  # seconds between two looks at the trace
-ROUND = 1 << 20  # bytes of trace that are read before they are delivered
-LOOKS = 20  # rounds between two looks at what was lost
-
-HEAD = b"\x01\x07\x02\x03"  # base version, class CommMgt, class version, method Send: how ib_cm's MADs begin
+from ibcmtool.sources.live.host import Host
+from ibcmtool.sources.live.source import LiveSource, Offer, SourceKind
 
 
-class KernelSource:
-    """The running kernel. host: where it is looked for (tests have their own)."""
+def _create(name: str, rest: str) -> LiveSource:
+    from ibcmtool.sources.live.kernel.source import KernelSource
 
-    silence = "no program connects, and none disconnects: open connections send no CM messages"
-    made_up = True
-    speed = 1.0
+    return KernelSource(name, rest)
 
-    def __init__(self, name: str, rest: str, host: Host | None = None) -> None:
-        if rest:
-            raise SourceError(name, "takes nothing behind the colon", "write live kernel")
-        self.name = name
-        self.dropped = 0
-        self.damaged = False
-        self.notes: list[str] = []
-        self._host = host if host is not None else Host()
-        self._tracing: Tracing | None = None
-        self._comparison: Comparison | None = None
-        self._rest = b""  # of a line that was read in part
-        self._sensible: set[type] = set()  # kinds of records of which one made sense
-        self._senseless = 0
 
-    def open(self) -> None:
-        tracefs = self._host.tracefs(self.name)
-        layout = self._host.layout(self.name)
-        if layout.origin != "BTF":
-            self.notes.append(f"{self.name}: offsets by {layout.origin}, as there is no BTF of ib_cm")
-        self._packets = Packets()
-        self._packets.frame(0, Address(), Address(), b"")  # loads what it takes: no MAD shall wait for that
-        tracing = Tracing(tracefs, os.getpid(), self._host.root / "proc")
-        comparison = Comparison(self._host.root)
-        self._tracing = tracing
-        try:
-            tracing.open(layout)
-        except OSError as error:
-            raise self._host.refusal(self.name, error, "setting a probe") from None
-        comparison.begin()
-        self._comparison = comparison
-        if not tracing.sees_tries:
-            self.notes.append(f"{self.name}: Linux {self._host.release} does not tell when ib_mad sends a MAD again")
-        self._clock = Clock(tracing.clock)
-        self._addresses = Addresses(self._host.root)
-        self._programs = Programs(self._host.root / "proc")
-        self._retries = Retries()
+def _offers(host: Host) -> Iterator[Offer]:
+    from ibcmtool.sources.live.kernel.offers import offers
 
-    def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        tracing, comparison = self._tracing, self._comparison
-        assert tracing is not None
-        assert comparison is not None
-        rounds = 0
-        while self._tracing is not None:
-            stopped = stop.is_set()  # what came before is still delivered
-            if stopped:
-                comparison.end()
-            records, behind = self._read(tracing)
-            if records:
-                deliver(list(self._frames(records)))
-            if stopped:
-                return
-            rounds += 1
-            if rounds % LOOKS == 0:
-                self.dropped = max(self.dropped, tracing.lost())
-                self._compare_clocks()
-            if not behind:
-                stop.wait(POLL)
+    return offers(host)
 
-    def close(self) -> None:
-        tracing, self._tracing = self._tracing, None
-        if tracing is None:
-            return
-        if self._comparison is not None:
-            tracing.stop()
-            self._comparison.end()
-            self.dropped = max(self.dropped, tracing.lost())
-        tracing.close()
-        if self._comparison is None:
-            return
-        if self.dropped:
-            self.notes.append(
-                f"{self.name}: {self.dropped:,} events were lost, as the kernel's buffer was read too slowly"
-            )
-        told = self._comparison.sentence()
-        if told:
-            self.notes.append(f"{self.name}: {told}")
-        if self._retries.unknown:
-            self.notes.append(
-                f"{self.name}: {self._retries.unknown:,} times a message was sent again whose first sending was before "
-                "the start: not shown"
-            )
-        if self._senseless:
-            self.notes.append(f"{self.name}: {self._senseless:,} MADs made no sense and were left out")
 
-    def _read(self, tracing: Tracing) -> tuple[list[Record], bool]:
-        """What was traced since the last time, and whether there is more. By time: each CPU has a buffer of its own."""
-        pieces = [self._rest]
-        size = 0
-        while size < ROUND and (piece := tracing.read()):
-            pieces.append(piece)
-            size += len(piece)
-        *lines, self._rest = b"".join(pieces).split(b"\n")
-        records = [record for line in lines if (record := parse(line)) is not None]
-        records.sort(key=lambda record: record.time)
-        return records, size >= ROUND
-
-    def _frames(self, records: Iterable[Record]) -> Iterable[Frame]:
-        for record in records:
-            if isinstance(record, Tried):
-                posted = self._retries.tried(record.tid, record.attribute)
-                if posted is not None:
-                    ours, theirs = posted.pair
-                    frame = self._frame(record, ours, theirs, posted.mad)
-                    yield frame._replace(direction="out", process=posted.process)
-            elif not self._makes_sense(record):
-                self._senseless += 1
-            elif isinstance(record, Received):
-                ours, theirs = self._addresses.received(record)
-                if self._comparison is not None:
-                    self._comparison.captured[CM_ATTRIBUTES.get(read_attribute(record.mad, 0)[0], "")] += 1
-                yield self._frame(record, theirs, ours, record.mad)._replace(direction="in")
-            else:
-                pair = self._addresses.sent(record)
-                process = self._programs.name(record.task, record.thread)
-                self._retries.post(record.mad, pair, process)
-                frame = self._frame(record, pair.ours, pair.theirs, record.mad)
-                yield frame._replace(direction="out", process=process)
-
-    def _frame(self, record: Record, source: Address, destination: Address, mad: bytes) -> Frame:
-        return self._packets.frame(self._clock.wall(record.time), source, destination, mad)
-
-    def _makes_sense(self, record: Received | Sent) -> bool:
-        """Whether the bytes begin as a CM MAD does. Raises SourceError where not even the first ones do."""
-        mad = record.mad
-        if mad[:4] == HEAD or (mad[:2] == HEAD[:2] and read_attribute(mad, 0)[0] in CM_ATTRIBUTES):
-            self._sensible.add(type(record))
-            return True
-        if type(record) not in self._sensible:
-            raise SourceError(
-                self.name,
-                f"where a CM MAD should begin with {HEAD.hex(' ')}, Linux {self._host.release} has {mad[:4].hex(' ')}: "
-                "its structures are others than expected",
-                OTHERS,
-            )
-        return False
-
-    def _compare_clocks(self) -> None:
-        moved = self._clock.compare()
-        if moved:
-            way = "forward" if moved > 0 else "back"
-            self.notes.append(
-                f"{self.name}: the time of day was set {way} by {duration(abs(moved))}; times go on as before"
-            )
+SOURCE = SourceKind(
+    sees="every CM MAD that ib_cm sends or receives on this host, on InfiniBand and RoCE, whole, with the program that "
+    "sent it",
+    needs="root, kprobes, tracefs",
+    create=_create,
+    offers=_offers,
+)

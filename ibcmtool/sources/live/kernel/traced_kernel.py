@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.kernel.layout import Layout, UnknownLayoutError, layout
 from ibcmtool.sources.live.ports import text_of
 
@@ -13,17 +13,17 @@ TRACING = ("sys/kernel/tracing", "sys/kernel/debug/tracing")  # where tracefs is
 OTHERS = "other ways to see CM messages: ibcmtool sources"
 
 
-class Host:
-    """What of a machine matters here. root: where its file system begins; uid: who asks; release: as of uname -r."""
+class TracedKernel:
+    """The kernel of a host, before anything is set up in it."""
 
-    def __init__(self, root: Path = Path("/"), uid: int | None = None, release: str | None = None) -> None:
-        self.root = root
-        self.uid = os.geteuid() if uid is None else uid
-        self.release = os.uname().release if release is None else release
+    def __init__(self, host: Host) -> None:
+        self.root = host.root
+        self.release = host.release
+        self._uid = host.uid
 
     def tracefs(self, name: str = "kernel") -> Path:
         """The mount point of tracefs, with all that is needed in it. Raises SourceError."""
-        if self.uid != 0:
+        if self._uid != 0:
             raise SourceError(name, "only root may trace the kernel", "run sudo ibcmtool live kernel")
         tracing = self._mounted()
         if tracing is None:
