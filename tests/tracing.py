@@ -19,7 +19,7 @@ import pytest
 from ibcmtool.model import CmMessage
 from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.host import Host
-from ibcmtool.sources.live.kernel.parse import Record, parse
+from ibcmtool.sources.live.kernel.parse import TraceRecord, parse
 from ibcmtool.wire.decode import Decoder
 
 # Traced by our probes on Linux 6.1 (rxe, in the lab), and what tcpdump saw meanwhile: two connections over IPv4 and
@@ -137,7 +137,7 @@ class TracingHost:
             os.close(fd)
 
 
-def records_of(folder: Path) -> list[Record]:
+def records_of(folder: Path) -> list[TraceRecord]:
     """What the lines of trace.txt tell."""
     lines = (folder / "trace.txt").read_bytes().splitlines()
     return [record for line in lines if (record := parse(line, little=True)) is not None]

@@ -20,7 +20,7 @@ POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
 BATCH = 512  # packets
 
 
-class Batch:
+class DeliveryBuffer:
     """Packets that wait to be delivered together."""
 
     def __init__(self, deliver: Deliver) -> None:
@@ -66,14 +66,14 @@ class CapturedSource:
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _read(self, stream: ByteStream, batch: Batch, stop: Event, watched: Container[int]) -> Capture:
+    def _read(self, stream: ByteStream, buffer: DeliveryBuffer, stop: Event, watched: Container[int]) -> Capture:
         """Every packet of one capture that is worth it."""
         with open_stream(stream, self.path, 0) as capture:
             for frame in packets(capture, watched):
-                batch.add(frame)
+                buffer.add(frame)
                 if stop.is_set():
                     break
-        batch.flush()
+        buffer.flush()
         return capture
 
     def _damage(self, capture: Capture) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ibcmtool.sources.live.kernel.clock import Clock
+from ibcmtool.sources.live.kernel.clock import KernelClock
 
 SECOND = 1_000_000_000
 
@@ -23,13 +23,13 @@ class Clocks:
 
 def test_times_of_day() -> None:
     clocks = Clocks()
-    clock = Clock("boot", clocks.read)
+    clock = KernelClock("boot", clocks.read)
     assert clock.wall(50 * SECOND) == 1_795_000_050 * SECOND
 
 
 def test_drift_is_followed() -> None:
     clocks = Clocks()
-    clock = Clock("boot", clocks.read)
+    clock = KernelClock("boot", clocks.read)
     clocks.ahead += 400_000  # NTP slews
     assert clock.compare() == 0
     assert clock.wall(0) == 1_795_000_000 * SECOND  # it was measured a moment ago
@@ -41,7 +41,7 @@ def test_drift_is_followed() -> None:
 def test_a_step_is_told_and_not_followed() -> None:
     """What is due after four seconds must stay due after four seconds."""
     clocks = Clocks()
-    clock = Clock("boot", clocks.read)
+    clock = KernelClock("boot", clocks.read)
     for step in (3600 * SECOND, -10 * SECOND):
         clocks.ahead += step
         clocks.boot += 2 * SECOND

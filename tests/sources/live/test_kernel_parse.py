@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tracing import SAMPLE, messages_of, records_of
 
-from ibcmtool.sources.live.kernel.parse import Received, Sent, Tried, parse
+from ibcmtool.sources.live.kernel.parse import ReceivedMad, SendAttempt, SentMad, parse
 
 LINE = b'rping-196 [000] d..1.    96.584339: tx: (ib_post_send_mad+0x0/0x980 [ib_core]) cls=7 mad={%s} comm="%s"'
 WORDS = b",".join([b"0x3020701", b"0xfce6055e02000000", b"0x1300"] + [b"0x0"] * 29)
@@ -30,9 +30,9 @@ def test_every_mad_of_the_wire_is_traced(sample: Path) -> None:
     traced: list[bytes] = []
     posted: dict[tuple[int, int], bytes] = {}
     for record in records:
-        if isinstance(record, Received):
+        if isinstance(record, ReceivedMad):
             traced.append(record.mad)
-        elif isinstance(record, Sent):
+        elif isinstance(record, SentMad):
             posted[int.from_bytes(record.mad[8:16], "big"), record.mad[17]] = record.mad
         else:
             traced.append(posted[record.tid, record.attribute])
@@ -43,7 +43,7 @@ def test_every_mad_of_the_wire_is_traced(sample: Path) -> None:
 
 def test_what_this_layout_tells() -> None:
     sent, tried, received, *_ = records_of(SAMPLE)
-    assert isinstance(sent, Sent) and isinstance(tried, Tried) and isinstance(received, Received)
+    assert isinstance(sent, SentMad) and isinstance(tried, SendAttempt) and isinstance(received, ReceivedMad)
     assert (sent.time, sent.task, sent.thread, sent.by_cm) == (27_093_263_000, "rping", 185, True)
     assert (sent.device, sent.port, sent.routed) == ("rxe0", 1, True)
     assert sent.sgid == bytes.fromhex("00000000000000000000ffff0a4d0001")
@@ -57,7 +57,7 @@ def test_what_this_layout_tells() -> None:
 @pytest.mark.parametrize("comm", [b"rping", b"a-1", b'we"ird', b"with space", b"a=b mad={0x1}", b"-7 [000] 1.0: "])
 def test_names_of_programs(comm: bytes) -> None:
     record = parse(LINE % (WORDS, comm), little=True)
-    assert isinstance(record, Sent)
+    assert isinstance(record, SentMad)
     assert record.task == comm.decode()
     assert record.mad[:4] == b"\x01\x07\x02\x03"
 
@@ -65,14 +65,14 @@ def test_names_of_programs(comm: bytes) -> None:
 @pytest.mark.parametrize("task", [b"kworker/u3:1", b"with space", b"<...>", b"a-b-c", b"x-1 [000]"])
 def test_names_of_threads(task: bytes) -> None:
     record = parse(LINE.replace(b"rping", task, 1).replace(b' comm="%s"', b"") % WORDS, little=True)
-    assert isinstance(record, Sent)
+    assert isinstance(record, SentMad)
     assert (record.task, record.thread) == (task.decode(), 196)
 
 
 def test_with_the_thread_group_shown() -> None:
     """Another user of the machine's tracing may have turned record-tgid on."""
     record = parse((LINE % (WORDS, b"x")).replace(b"196 ", b"196   (    190) "), little=True)
-    assert isinstance(record, Sent)
+    assert isinstance(record, SentMad)
     assert record.thread == 196
 
 
@@ -80,7 +80,7 @@ def test_pointers_that_were_null() -> None:
     """What was read through them is whatever stood in the buffer before."""
     told = b"id=0x0 dgid={0x1,0x2} flags=0x1 dlid=0x5 attr=0x0 sgid={0x3,0x4} by=cm_recv_handler+0x0/0x230 [ib_cm] comm"
     record = parse((LINE % (WORDS, b"x")).replace(b"comm", told), little=True)
-    assert isinstance(record, Sent)
+    assert isinstance(record, SentMad)
     assert (record.dgid, record.dlid, record.routed, record.sgid) == (None, None, None, None)
 
 
@@ -88,7 +88,7 @@ def test_another_agent_than_ib_cm() -> None:
     """What its context points to is no record of a connection."""
     told = b"id=0xff34 dgid={0x1,0x2} flags=0x1 dlid=0x5 by=recv_handler+0x0/0x230 [ib_umad] device=(fault) comm"
     record = parse((LINE % (WORDS, b"x")).replace(b"comm", told), little=True)
-    assert isinstance(record, Sent)
+    assert isinstance(record, SentMad)
     assert (record.by_cm, record.dgid, record.dlid, record.device) == (False, None, None, "")
 
 
@@ -116,7 +116,7 @@ def test_every_cut_of_a_line() -> None:
     for line in (SAMPLE / "trace.txt").read_bytes().splitlines()[:3]:
         for end in range(len(line)):
             record = parse(line[:end], little=True)
-            assert record is None or isinstance(record, Tried) or len(record.mad) == 256
+            assert record is None or isinstance(record, SendAttempt) or len(record.mad) == 256
 
 
 @given(st.binary(max_size=300))

@@ -50,7 +50,7 @@ def test_set_up(machine: TracingHost, tracing: Tracing) -> None:
 def test_a_kernel_without_the_boot_clock_or_the_tracepoint(machine: TracingHost, tracing: Tracing) -> None:
     (machine.tracing / "events/ib_mad/ib_mad_ib_send_mad").rmdir()
     tracing = Tracing(machine.tracing, ME, machine.root / "proc")
-    assert not tracing.sees_tries
+    assert not tracing.sees_attempts
     fill = machine._fill
 
     def without_boot(instance: Path) -> None:

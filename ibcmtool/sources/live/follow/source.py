@@ -10,7 +10,7 @@ from threading import Event
 
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files.streams import FileStream
-from ibcmtool.sources.live.captured import POLL, Batch, CapturedSource
+from ibcmtool.sources.live.captured import POLL, CapturedSource, DeliveryBuffer
 from ibcmtool.sources.live.source import Deliver
 
 
@@ -84,13 +84,13 @@ class GrowingFile(CapturedSource):
         FileStream(self.path).close()  # refuses what may not be read
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        batch = Batch(deliver)
+        buffer = DeliveryBuffer(deliver)
         while not stop.is_set():
             if not Path(self.path).exists():
                 stop.wait(POLL)
                 continue
-            stream = GrowingStream(self.path, stop, batch.flush)
-            capture = self._read(stream, batch, stop, watched)
+            stream = GrowingStream(self.path, stop, buffer.flush)
+            capture = self._read(stream, buffer, stop, watched)
             if stream.replaced:
                 rest = (
                     f"; the old one ended in the middle of a record ({capture.info.damage})"

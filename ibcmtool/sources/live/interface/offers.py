@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from ibcmtool.sources.live.alternatives import SNIFFED_DRIVERS, driver, is_iwarp, is_software, other_ways
 from ibcmtool.sources.live.host import Host
-from ibcmtool.sources.live.instead import SNIFFED_DRIVERS, driver, is_iwarp, is_software, other_ways
 from ibcmtool.sources.live.libpcap import sniffs_rdma
 from ibcmtool.sources.live.ports import Port, net_devices, ports
 from ibcmtool.sources.live.source import Offer

@@ -22,7 +22,7 @@ from typing import Literal
 from ibcmtool.formatting import count
 from ibcmtool.model import Frame
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live.instead import is_iwarp, offloading, other_ways
+from ibcmtool.sources.live.alternatives import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, net_devices, ports
 from ibcmtool.sources.live.source import Deliver

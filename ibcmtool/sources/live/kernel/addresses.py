@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, Address
-from ibcmtool.sources.live.kernel.parse import Received, Sent
+from ibcmtool.sources.live.kernel.parse import ReceivedMad, SentMad
 from ibcmtool.sources.live.ports import ROOT, Port, gids, ports
 from ibcmtool.wire.header_readers import read_gids, read_message_ids, read_primary_path
 from ibcmtool.wire.readers import layout
@@ -45,7 +45,7 @@ class Addresses:
         self._ports: dict[tuple[str, int], Port] = {}
         self._looked = float("-inf")
 
-    def received(self, record: Received) -> Pair:
+    def received(self, record: ReceivedMad) -> Pair:
         """Where a MAD came from, and our end of that way."""
         port = self._port(record.device, record.port)
         sgid, dgid = _of_grh(record)
@@ -58,12 +58,12 @@ class Addresses:
         self._remember(tid, ours, pair)
         return pair
 
-    def sent(self, record: Sent) -> Pair:
+    def sent(self, record: SentMad) -> Pair:
         """Where a MAD goes, and our end of that way."""
         tid, attribute, ours, _ = read_message_ids(record.mad, 0)
         port = self._port(record.device, record.port)
         ethernet = port is None or port.link_layer == "Ethernet"
-        pair = self._told(record, port) or (self._of_req(record, ethernet=ethernet) if attribute == REQ else None)
+        pair = self._of_ib_cm(record, port) or (self._of_req(record, ethernet=ethernet) if attribute == REQ else None)
         if pair is None:
             pair = self._pairs.get(("tid", tid)) or self._pairs.get(("id", ours))
         if pair is None:
@@ -72,7 +72,7 @@ class Addresses:
         self._remember(tid, ours, pair)
         return pair
 
-    def _told(self, record: Sent, port: Port | None) -> Pair | None:
+    def _of_ib_cm(self, record: SentMad, port: Port | None) -> Pair | None:
         """By the address that ib_cm has in its record of the connection."""
         if port is None or record.routed is None:
             return None
@@ -83,7 +83,7 @@ class Addresses:
         sgid, dgid = (record.sgid, record.dgid) if record.routed else (None, None)
         return Pair(Address(sgid, port.lid), Address(dgid, record.dlid))
 
-    def _of_req(self, record: Sent, *, ethernet: bool) -> Pair:
+    def _of_req(self, record: SentMad, *, ethernet: bool) -> Pair:
         local_lid, remote_lid, local_gid, remote_gid, local = read_primary_path(record.mad, 0)
         if ethernet:
             return Pair(Address(local_gid), Address(remote_gid))
@@ -114,7 +114,7 @@ class Addresses:
         return known[0] if len(known) == 1 else None
 
 
-def _of_grh(record: Received) -> tuple[bytes | None, bytes | None]:
+def _of_grh(record: ReceivedMad) -> tuple[bytes | None, bytes | None]:
     """Source and destination GID; None without a GRH. A buffer that was used before may hold an older one."""
     grh = record.grh
     if record.flags is not None and not record.flags & WITH_GRH:

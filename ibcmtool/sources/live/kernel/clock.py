@@ -13,7 +13,7 @@ STEP = 50_000_000  # ns: NTP slews by less in a second, what is more was set
 Read = Callable[[int], int]
 
 
-class Clock:
+class KernelClock:
     """Adds the distance between the two clocks, which is measured anew now and then: the time of day drifts.
 
     When somebody sets the time of day, the times here go on as if nobody had: what is due after so many seconds must

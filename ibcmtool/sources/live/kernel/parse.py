@@ -17,7 +17,7 @@ LINE = re.compile(
 )
 VALUE = re.compile(rb'(\w+)=(?:\{([^}]*)\}|"([^"]*)"|(\S+))')
 PROGRAM = re.compile(rb' comm="(.*)"$')  # last on its line: it may hold anything
-TRY = re.compile(rb"\bclass 0x7 .*?\btid 0x([0-9a-f]+) attr_id 0x([0-9a-f]+) .*=> dlid 0x([0-9a-f]+)")
+ATTEMPT = re.compile(rb"\bclass 0x7 .*?\btid 0x([0-9a-f]+) attr_id 0x([0-9a-f]+) .*=> dlid 0x([0-9a-f]+)")
 WORDS = {size: struct.Struct(f"={size}Q") for size in (2, 5, 32)}  # memory was printed as words of this machine
 LITTLE_WORDS = {size: struct.Struct(f"<{size}Q") for size in WORDS}
 BRIEF = 1000  # nanoseconds in the unit of the printed times
@@ -25,7 +25,7 @@ BRIEF = 1000  # nanoseconds in the unit of the printed times
 MAD, GRH, GID = 32, 5, 2  # words
 
 
-class Received(NamedTuple):
+class ReceivedMad(NamedTuple):
     """cm_recv_handler: a MAD came. What the layout of this kernel does not tell is None."""
 
     time: int  # of the trace clock, ns
@@ -38,7 +38,7 @@ class Received(NamedTuple):
     device: str
 
 
-class Sent(NamedTuple):
+class SentMad(NamedTuple):
     """ib_post_send_mad: a MAD is to be sent."""
 
     time: int
@@ -54,7 +54,7 @@ class Sent(NamedTuple):
     device: str
 
 
-class Tried(NamedTuple):
+class SendAttempt(NamedTuple):
     """ib_mad_ib_send_mad: ib_mad hands a MAD to the device, for the first time or again."""
 
     time: int
@@ -63,10 +63,10 @@ class Tried(NamedTuple):
     dlid: int
 
 
-Record = Received | Sent | Tried
+TraceRecord = ReceivedMad | SentMad | SendAttempt
 
 
-def parse(line: bytes, *, little: bool = sys.byteorder == "little") -> Record | None:
+def parse(line: bytes, *, little: bool = sys.byteorder == "little") -> TraceRecord | None:
     """What a line tells; None where it is cut short, or of something else.
 
     little: byte order of the machine that the line is from.
@@ -77,8 +77,8 @@ def parse(line: bytes, *, little: bool = sys.byteorder == "little") -> Record | 
     time = (int(found["s"]) * 1_000_000 + int(found["us"])) * BRIEF
     event, rest = found["event"], found["rest"]
     if event == b"ib_mad_ib_send_mad":
-        tried = TRY.search(rest)
-        return None if tried is None else Tried(time, int(tried[1], 16), int(tried[2], 16), int(tried[3], 16))
+        attempt = ATTEMPT.search(rest)
+        return None if attempt is None else SendAttempt(time, *(int(number, 16) for number in attempt.groups()))
     if event not in (b"rx", b"tx"):
         return None
     words = LITTLE_WORDS if little else WORDS
@@ -93,11 +93,11 @@ def parse(line: bytes, *, little: bool = sys.byteorder == "little") -> Record | 
         if grh is None:
             return None
         slid, path = _number(values.get(b"slid")), _number(values.get(b"path"))
-        return Received(time, mad, grh, flags, slid, path, port, device)
+        return ReceivedMad(time, mad, grh, flags, slid, path, port, device)
     by_cm = values.get(b"by", b"cm_recv_handler").startswith(b"cm_recv_handler")
     followed = by_cm and bool(_number(values.get(b"id")))
     program = PROGRAM.search(rest)
-    return Sent(
+    return SentMad(
         time,
         mad,
         _text(program[1] if program is not None else found["task"]),

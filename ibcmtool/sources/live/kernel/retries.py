@@ -19,7 +19,7 @@ class Posted:
     mad: bytes
     pair: Pair
     process: str
-    untried: int = 1  # how often it was posted without having been tried
+    unattempted: int = 1  # how often it was posted without an attempt to send it
 
 
 class Retries:
@@ -34,18 +34,18 @@ class Retries:
         if key[1] not in REPEATED:
             return
         known = self._posted.pop(key, None)
-        untried = known.untried + 1 if known is not None and known.mad == mad else 1
-        self._posted[key] = Posted(mad, pair, process, untried)
+        unattempted = known.unattempted + 1 if known is not None and known.mad == mad else 1
+        self._posted[key] = Posted(mad, pair, process, unattempted)
         if len(self._posted) > MOST:
             self._posted.popitem(last=False)
 
-    def tried(self, tid: int, attribute: int) -> Posted | None:
+    def attempt(self, tid: int, attribute: int) -> Posted | None:
         """The MAD that is sent again, if this is not the first time that it is sent."""
         posted = self._posted.get((tid, attribute))
         if posted is None:
             self.unknown += attribute in REPEATED
             return None
-        if posted.untried:
-            posted.untried -= 1
+        if posted.unattempted:
+            posted.unattempted -= 1
             return None
         return posted

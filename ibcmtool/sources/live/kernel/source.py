@@ -17,8 +17,8 @@ from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.counters import Comparison
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.kernel.addresses import Addresses
-from ibcmtool.sources.live.kernel.clock import Clock
-from ibcmtool.sources.live.kernel.parse import Received, Record, Sent, Tried, parse
+from ibcmtool.sources.live.kernel.clock import KernelClock
+from ibcmtool.sources.live.kernel.parse import ReceivedMad, SendAttempt, SentMad, TraceRecord, parse
 from ibcmtool.sources.live.kernel.programs import Programs
 from ibcmtool.sources.live.kernel.retries import Retries
 from ibcmtool.sources.live.kernel.traced_kernel import OTHERS, TracedKernel
@@ -71,9 +71,9 @@ class KernelSource:
             raise self._kernel.refusal(self.name, error, "setting a probe") from None
         comparison.begin()
         self._comparison = comparison
-        if not tracing.sees_tries:
+        if not tracing.sees_attempts:
             self.notes.append(f"{self.name}: Linux {self._kernel.release} does not tell when ib_mad sends a MAD again")
-        self._clock = Clock(tracing.clock)
+        self._clock = KernelClock(tracing.clock)
         self._addresses = Addresses(self._kernel.root)
         self._programs = Programs(self._kernel.root / "proc")
         self._retries = Retries()
@@ -114,9 +114,9 @@ class KernelSource:
             self.notes.append(
                 f"{self.name}: {self.dropped:,} events were lost, as the kernel's buffer was read too slowly"
             )
-        told = self._comparison.sentence()
-        if told:
-            self.notes.append(f"{self.name}: {told}")
+        sentence = self._comparison.sentence()
+        if sentence:
+            self.notes.append(f"{self.name}: {sentence}")
         if self._retries.unknown:
             self.notes.append(
                 f"{self.name}: {self._retries.unknown:,} times a message was sent again whose first sending was before "
@@ -125,7 +125,7 @@ class KernelSource:
         if self._senseless:
             self.notes.append(f"{self.name}: {self._senseless:,} MADs made no sense and were left out")
 
-    def _read(self, tracing: Tracing) -> tuple[list[Record], bool]:
+    def _read(self, tracing: Tracing) -> tuple[list[TraceRecord], bool]:
         """What was traced since the last time, and whether there is more. By time: each CPU has a buffer of its own."""
         pieces = [self._rest]
         size = 0
@@ -137,17 +137,17 @@ class KernelSource:
         records.sort(key=lambda record: record.time)
         return records, size >= ROUND
 
-    def _frames(self, records: Iterable[Record]) -> Iterable[Frame]:
+    def _frames(self, records: Iterable[TraceRecord]) -> Iterable[Frame]:
         for record in records:
-            if isinstance(record, Tried):
-                posted = self._retries.tried(record.tid, record.attribute)
+            if isinstance(record, SendAttempt):
+                posted = self._retries.attempt(record.tid, record.attribute)
                 if posted is not None:
                     ours, theirs = posted.pair
                     frame = self._frame(record, ours, theirs, posted.mad)
                     yield frame._replace(direction="out", process=posted.process)
             elif not self._makes_sense(record):
                 self._senseless += 1
-            elif isinstance(record, Received):
+            elif isinstance(record, ReceivedMad):
                 ours, theirs = self._addresses.received(record)
                 if self._comparison is not None:
                     self._comparison.captured[CM_ATTRIBUTES.get(read_attribute(record.mad, 0)[0], "")] += 1
@@ -159,10 +159,10 @@ class KernelSource:
                 frame = self._frame(record, pair.ours, pair.theirs, record.mad)
                 yield frame._replace(direction="out", process=process)
 
-    def _frame(self, record: Record, source: Address, destination: Address, mad: bytes) -> Frame:
+    def _frame(self, record: TraceRecord, source: Address, destination: Address, mad: bytes) -> Frame:
         return self._packets.frame(self._clock.wall(record.time), source, destination, mad)
 
-    def _makes_sense(self, record: Received | Sent) -> bool:
+    def _makes_sense(self, record: ReceivedMad | SentMad) -> bool:
         """Whether the bytes begin as a CM MAD does. Raises SourceError where not even the first ones do."""
         mad = record.mad
         if mad[:4] == HEAD or (mad[:2] == HEAD[:2] and read_attribute(mad, 0)[0] in CM_ATTRIBUTES):

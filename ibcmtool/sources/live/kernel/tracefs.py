@@ -17,7 +17,7 @@ from ibcmtool.sources.live.kernel.layout import RECEIVES, SENDS, Layout
 
 INSTANCE = re.compile(r"ibcmtool-(\d+)")
 PROBE = re.compile(r"\w+:(ibcmtool_(\d+)/\w+) ")
-TRIES = "ib_mad/ib_mad_ib_send_mad"
+ATTEMPTS = "ib_mad/ib_mad_ib_send_mad"
 CLOCKS = ("boot", "mono")  # the first one that the kernel has; boot goes on while the machine is suspended
 # How lines are printed is inherited from the user's own tracing.
 OPTIONS = {"raw": "0", "hex": "0", "bin": "0", "verbose": "0", "fields": "0", "context-info": "1", "overwrite": "1"}
@@ -39,7 +39,7 @@ class Tracing:
         self._pipe = -1
         self._reading = Lock()  # `close` may come while another thread reads
         self.clock = ""  # of the times: boot or mono
-        self.sees_tries = (tracefs / "events" / TRIES).exists()
+        self.sees_attempts = (tracefs / "events" / ATTEMPTS).exists()
 
     def open(self, layout: Layout) -> None:
         """Raises OSError where the kernel refuses."""
@@ -58,9 +58,9 @@ class Tracing:
         self._define("tx", SENDS, layout.send)
         _write(self._events(f"{self._group}/tx") / "filter", "cls==7")
         self._pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
-        if self.sees_tries:
-            _write(self._events(TRIES) / "filter", "mgmt_class==7")
-            _write(self._events(TRIES) / "enable", "1")
+        if self.sees_attempts:
+            _write(self._events(ATTEMPTS) / "filter", "mgmt_class==7")
+            _write(self._events(ATTEMPTS) / "enable", "1")
         for probe in ("rx", "tx"):
             _write(self._events(f"{self._group}/{probe}") / "enable", "1")
 
@@ -82,7 +82,7 @@ class Tracing:
 
     def stop(self) -> None:
         """No more events; what was traced can still be read."""
-        events = [f"{self._group}/rx", f"{self._group}/tx", *([TRIES] if self.sees_tries else [])]
+        events = [f"{self._group}/rx", f"{self._group}/tx", *([ATTEMPTS] if self.sees_attempts else [])]
         for event in events:
             with contextlib.suppress(OSError):
                 _write(self._events(event) / "enable", "0")

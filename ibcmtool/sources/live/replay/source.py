@@ -11,7 +11,7 @@ from ibcmtool.formatting import SECOND
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import open_stream
 from ibcmtool.sources.files.streams import FileStream
-from ibcmtool.sources.live.captured import Batch, CapturedSource, packets
+from ibcmtool.sources.live.captured import CapturedSource, DeliveryBuffer, packets
 from ibcmtool.sources.live.source import Deliver
 
 
@@ -34,7 +34,7 @@ class Replay(CapturedSource):
         FileStream(self.path).close()  # refuses what is not there
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        batch = Batch(deliver)
+        buffer = DeliveryBuffer(deliver)
         begun, first = time.monotonic(), None
         with open_stream(FileStream(self.path), self.path, 0) as capture:
             for frame in packets(capture, watched):
@@ -42,11 +42,11 @@ class Replay(CapturedSource):
                 if self.speed:
                     pause = begun + (frame.time - first) / SECOND / self.speed - time.monotonic()
                     if pause > 0:
-                        batch.flush()
+                        buffer.flush()
                         stop.wait(pause)
                 if stop.is_set():
                     return
-                batch.add(frame)
-        batch.flush()
+                buffer.add(frame)
+        buffer.flush()
         if capture.info.truncated:
             self._damage(capture)

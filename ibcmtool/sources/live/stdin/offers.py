@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
+from ibcmtool.sources.live.alternatives import IBDUMP_DRIVERS, driver
 from ibcmtool.sources.live.host import Host
-from ibcmtool.sources.live.instead import IBDUMP_DRIVERS, driver
 from ibcmtool.sources.live.ports import Port, ports
 from ibcmtool.sources.live.source import Offer
 

@@ -12,7 +12,7 @@ from threading import Event
 
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files.streams import FileStream
-from ibcmtool.sources.live.captured import POLL, Batch, CapturedSource
+from ibcmtool.sources.live.captured import POLL, CapturedSource, DeliveryBuffer
 from ibcmtool.sources.live.source import Deliver
 
 PIPE_SIZE = 1 << 20  # bytes; what Linux allows anybody
@@ -65,8 +65,8 @@ class StandardInput(CapturedSource):
                 fcntl.fcntl(self._input.fileno(), fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
-        batch = Batch(deliver)
-        stream = PatientStream(self._input.fileno(), stop, batch.flush)
-        capture = self._read(stream, batch, stop, watched)
+        buffer = DeliveryBuffer(deliver)
+        stream = PatientStream(self._input.fileno(), stop, buffer.flush)
+        capture = self._read(stream, buffer, stop, watched)
         if capture.info.truncated and not stop.is_set():
             self._damage(capture)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ibcmtool.sources.live.alternatives import is_iwarp, other_ways
 from ibcmtool.sources.live.host import Host
-from ibcmtool.sources.live.instead import is_iwarp, other_ways
 from ibcmtool.sources.live.ports import Port, ports
 from ibcmtool.sources.live.source import Offer
 from ibcmtool.sources.live.umad.discovery import umad_ports

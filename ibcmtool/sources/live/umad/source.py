@@ -18,7 +18,7 @@ from threading import Event
 
 from ibcmtool.model import Address, Frame
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live.instead import is_iwarp, other_ways
+from ibcmtool.sources.live.alternatives import is_iwarp, other_ways
 from ibcmtool.sources.live.libpcap import sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, Port, ports
 from ibcmtool.sources.live.source import Deliver

@@ -1,4 +1,4 @@
-"""What else of this host shows the CM messages of a port, for the lines that refuse one way to see them."""
+"""The alternatives of a host: what else of it shows the CM messages of a port, for the lines that refuse one way."""
 
 from __future__ import annotations
 
