@@ -7,7 +7,6 @@ cut or damaged gives every frame before the damage; `Capture.info` tells where a
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ibcmtool.model import Frame, InputInfo
@@ -18,10 +17,12 @@ from ibcmtool.sources.files.streams import ByteStream, FileStream, Window
 from ibcmtool.wire.links.erf import ERF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from ibcmtool.sources.files.records import RecordReader
 
 __all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
 
@@ -35,10 +36,10 @@ class Capture:
     is closed at the end of the frames, by `close`, and by `with`; on the way `info` is brought up to date now and then.
     """
 
-    def __init__(self, info: InputInfo, frames: Callable[[ScanRequest], Iterator[Frame]], window: Window) -> None:
+    def __init__(self, info: InputInfo, reader: RecordReader, window: Window) -> None:
         self.info = info
         self._window = window
-        self._start = frames
+        self._reader = reader
         self._frames: Iterator[Frame] | None = None
 
     def __iter__(self) -> Iterator[Frame]:
@@ -48,7 +49,7 @@ class Capture:
     def scan(self, scan_request: ScanRequest) -> Iterator[Frame]:
         """The frames in which the decoder can find a CM message or what else has the scan_request, and few others."""
         if self._frames is None:
-            self._frames = self._start(scan_request)
+            self._frames = self._reader.frames(scan_request)
         return self._frames
 
     def close(self) -> None:
@@ -93,24 +94,24 @@ def _identify(path: str, file: int, window: Window) -> Capture:
         window = Window(compressed.DecompressedStream(method, window, path), path, decompressed=True)
         window.more(0, 4)
     info = InputInfo(path)
-    frames: Callable[[ScanRequest], Iterator[Frame]]
+    reader: RecordReader
     magic = window.head(4)
     if magic in pcap.MAGICS:
         header = pcap.read_header(window)
         info.format = "pcap"
         info.link_types.append(header.link_type)
-        frames = partial(pcap.frames, window, header, file, info)
+        reader = pcap.PcapReader(window, header, file, info)
     elif magic == pcapng.MAGIC:
         pcapng.check(window)
         info.format = "pcapng"
-        frames = partial(pcapng.frames, window, file, info)
+        reader = pcapng.PcapngReader(window, file, info)
     else:
         _refuse_foreign(window, compressions)
         info.format = "erf"
         info.link_types.append(ERF.number)
-        frames = partial(erf.frames, window, file, info)
+        reader = erf.ErfReader(window, file, info)
     info.format = "+".join([info.format, *compressions])
-    return Capture(info, frames, window)
+    return Capture(info, reader, window)
 
 
 def _refuse_foreign(window: Window, compressions: list[str]) -> None:

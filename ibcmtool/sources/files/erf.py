@@ -6,27 +6,24 @@ headers, subheader, payload without the padding. Records of type PAD are not cou
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibcmtool.model import Frame
 from ibcmtool.sources.errors import DamageError
-from ibcmtool.sources.files.input_end import Ending, note_times
-from ibcmtool.sources.files.prescan import NEAR, employ
+from ibcmtool.sources.files.prescan import NEAR
+from ibcmtool.sources.files.records import UNKNOWN, Record, RecordReader
 from ibcmtool.sources.files.scan import QPN_MASK, FrameFilter, qpn_word
 from ibcmtool.wire.links.erf import ERF, EXTENSION_SIZE, HEADER_SIZE, MORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ibcmtool.model import InputInfo
-    from ibcmtool.sources.files.scan import ScanRequest
     from ibcmtool.sources.files.streams import Window
 
 VARIABLE_LENGTH = 0x04  # flag: the record is as long as its packet needs
 RESERVED_FLAGS = 0xC0
-PAD = 48
+PAD: Final = 48
+NO_TYPE = 0
 TYPES = frozenset({*range(1, 26), 27, 28, 29, PAD})
 # Bytes between the headers and the packet, by type: 2 for the Ethernet types, 4 for the multichannel ones and AAL2.
 SUBHEADERS = {2: 2, 11: 2, 16: 2, 20: 2, 5: 4, 6: 4, 7: 4, 8: 4, 9: 4, 12: 4, 17: 4, 18: 4}
@@ -37,7 +34,9 @@ RECORDS_CHECKED = 10
 BACKWARD = 1 << 24  # 1/256 s, in units of the timestamp: ports of one card are merged almost in order
 FORWARD = 366 * 86400 << 32
 
-RECORD = "<IIBxBBxxBB"  # fraction, seconds, type, record length and wire length (big-endian, in two halves)
+RECORD = "<IIBxBBxxBB"
+Unpack = Callable[[bytearray, int], tuple[int, int, int, int, int, int, int, object, object, int]]
+"""Fraction, seconds, type, record and wire length (big-endian, so in two halves); the rest as in pcap."""
 
 _timestamp = Struct("<Q").unpack_from  # seconds, and fractions of 2^-32 s
 _header = Struct(">BBHHH").unpack_from  # type, flags, record length, loss counter or colour, wire length
@@ -73,140 +72,104 @@ def plausible(window: Window) -> bool:
     return previous is not None
 
 
-def frames(window: Window, file: int, info: InputInfo, scan_request: ScanRequest) -> Iterator[Frame]:
-    """The records from the beginning of the window, as far as they are wanted."""
+class ErfReader(RecordReader):
+    """The records from the beginning of a window on. All is prepared for records of the type of the one before."""
 
-    def from_start(window: Window, info: InputInfo, scan_request: ScanRequest) -> Iterator[Frame]:
-        return _walk(window, file, info, scan_request)
+    link_type = ERF.number
 
-    return from_start(employ(window, info, scan_request, from_start, _follow), info, scan_request)
+    def __init__(self, window: Window, file: int, info: InputInfo) -> None:
+        super().__init__(window, file, info, 0)
+        self._frame_filters: dict[int, FrameFilter] = {}  # by record type
+        self._choose(NO_TYPE)
 
-
-def _follow(window: Window, position: int, time: int) -> int:
-    """See prescan.employ."""
-    (timestamp,) = _timestamp(window.data, position)
-    kind, flags, length, _counter, _wire_length = _header(window.data, position + 8)
-    near = -NEAR < (timestamp >> 32) - time // 1_000_000_000 < NEAR
-    plausible = near and kind & ~MORE in TYPES and not flags & RESERVED_FLAGS and length >= HEADER_SIZE
-    return position + length if plausible else 0
-
-
-def _walk(window: Window, file: int, info: InputInfo, scan_request: ScanRequest) -> Iterator[Frame]:
-    """The records from the beginning of the window; see pcap._walk."""
-    new = tuple.__new__  # see pcap.frames
-    everything, watched = scan_request.everything, scan_request.watched
-    until = scan_request.until if watched else 0
-    frame_filters: dict[int, FrameFilter] = defaultdict(
-        lambda: FrameFilter(ERF.number, RECORD, HEADER_SIZE)
-    )  # by record type
-    usual, overhead, frame_filter = -1, 0, frame_filters[-1]  # the record type for which all is prepared
-    unpack, shape_1, shape_2, gsi, qpn_at = (
-        frame_filter.unpack,
-        frame_filter.first,
-        frame_filter.second,
-        frame_filter.gsi,
-        frame_filter.qpn_at,
-    )
-    data, view, position, size = window.data, window.view, 0, window.size
-    number = cut = 0
-    run_seconds = run_fraction = run_start = -1  # see `note_times`
-    with Ending(window, info):
-        try:
+    def next_record(self) -> Record | None:
+        info, window, watched, until = self.info, self.window, self.scan_request.watched, self.watched_until()
+        while True:
+            current, overhead, frame_filter = self._type, self._overhead, self.frame_filter
+            unpack: Unpack = frame_filter.unpack
+            first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
+            data, size, position = window.data, window.size, self.position
+            number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
             while True:
                 fraction, seconds, kind, high, low, wire_high, wire_low, field_1, field_2, qpn = unpack(data, position)
                 length = high << 8 | low
                 end = position + length
-                if end > size or length < HEADER_SIZE:  # or the header itself is not at hand
-                    if run_seconds >= 0:
-                        note_times(info, run_start, _time(run_seconds, run_fraction))
-                        run_seconds = -1
-                    info.frames, info.cut_frames = number, cut
-                    if scan_request.progress is not None:
-                        scan_request.progress(number)
-                    try:
-                        if not _complete(window, position, info):
-                            return
-                    finally:
-                        number, cut = info.frames, info.cut_frames
-                    data, view, position, size = window.data, window.view, 0, window.size
-                    continue
-                if kind != usual:
-                    if kind & ~MORE == PAD:
-                        position = end
-                        continue
-                    if kind < MORE:
-                        usual, overhead, frame_filter = kind, OVERHEAD[kind], frame_filters[kind]
-                        unpack, shape_1, shape_2, qpn_at = (
-                            frame_filter.unpack,
-                            frame_filter.first,
-                            frame_filter.second,
-                            frame_filter.qpn_at,
-                        )
-                        continue
-                    usual, overhead = -1, _overhead(data, position, kind, length)
-                    field_1 = -1  # extension headers have no shape
+                complete = end <= size and length >= HEADER_SIZE
+                if (
+                    not complete
+                    or kind != current
+                    or seconds != run_high
+                    or fraction < run_low
+                    or field_1 != first
+                    or field_2 != second
+                    or qpn == gsi
+                    or (number < until and qpn_word(data, position + qpn_at)[0] & QPN_MASK in watched)
+                ):
+                    break
                 number += 1
-                if seconds == run_seconds and fraction >= run_fraction:
-                    run_fraction = fraction
-                else:
-                    if run_seconds >= 0:
-                        note_times(info, run_start, _time(run_seconds, run_fraction))
-                    run_start = _time(seconds, fraction)
-                    run_seconds, run_fraction = (seconds, fraction) if run_start else (-1, -1)
-                on_wire = (wire_high << 8 | wire_low) + overhead
-                if on_wire > length:
+                run_low = fraction
+                if (wire_high << 8 | wire_low) + overhead > length:
                     cut += 1
-                if field_1 == shape_1 and field_2 == shape_2:
-                    if qpn != gsi and (
-                        number > until or qpn_word(data, position + qpn_at)[0] & QPN_MASK not in watched
-                    ):
-                        position = end
-                        continue
-                elif not everything:
-                    packet_end = min(end, position + on_wire)
-                    wanted = frame_filter.wants(view[position:packet_end], number, watched if number <= until else ())
-                    unpack, shape_1, shape_2, qpn_at = (
-                        frame_filter.unpack,
-                        frame_filter.first,
-                        frame_filter.second,
-                        frame_filter.qpn_at,
-                    )
-                    if not wanted:
-                        position = end
-                        continue
-                packet = view[position : min(end, position + on_wire)].tobytes()
                 position = end
-                info.frames = number
-                yield new(Frame, (file, number, _time(seconds, fraction), ERF.number, packet, on_wire, None, ""))
-                until = scan_request.until if watched else 0
-        finally:
-            info.frames, info.cut_frames = number, cut
-            if run_seconds >= 0:
-                note_times(info, run_start, _time(run_seconds, run_fraction))
+            info.frames, info.cut_frames, self.run_low, self.position = number, cut, run_low, position
+            if not complete:
+                if not self._complete():
+                    return None
+            elif kind & ~MORE == PAD:
+                self.position = end
+            elif kind != current and kind < MORE:
+                self._choose(kind)
+            else:
+                known = kind == current and field_1 == first and field_2 == second
+                qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
+                on_wire = wire_high << 8 | wire_low
+                on_wire += overhead if kind == current else _overhead(data, position, kind, length)
+                self.position = end
+                return self.dated(seconds, fraction), position, min(end, position + on_wire), on_wire, qpn
 
+    def _choose(self, kind: int) -> None:
+        """Prepare for records of this type without extension headers, whose content can be anything."""
+        self._type = kind
+        self._overhead = OVERHEAD[kind]
+        if kind not in self._frame_filters:
+            self._frame_filters[kind] = FrameFilter(ERF.number, RECORD, HEADER_SIZE)
+        self.frame_filter = self._frame_filters[kind]
 
-def _complete(window: Window, position: int, info: InputInfo) -> bool:
-    """Let the record at data[position] be at hand, at data[0]. False when the file ends here; raises DamageError."""
-    complete = window.more(position, HEADER_SIZE)
-    number = info.frames + 1
-    if not complete:
-        if not window.size:
-            return False
-        raise DamageError(window.cut(0, HEADER_SIZE, f"the record header of frame {number}"))
-    length = _header(window.data, 8)[2]
-    if length < HEADER_SIZE:
-        raise DamageError(
-            f"damaged at {window.place(0)}: the record of frame {number} claims {length} bytes, "
-            f"at least {HEADER_SIZE} expected"
-        )
-    if not window.more(0, length):
-        raise DamageError(window.cut(0, length, f"the record of frame {number}"))
-    return True
+    def _complete(self) -> bool:
+        """Let the next record be at hand, at data[0]. False when the file ends here; raises DamageError."""
+        self.end_run()
+        self.show_progress()
+        window, position = self.window, self.position
+        self.position = 0
+        complete = window.more(position, HEADER_SIZE)
+        number = self.info.frames + 1
+        if not complete:
+            if not window.size:
+                return False
+            raise DamageError(window.cut(0, HEADER_SIZE, f"the record header of frame {number}"))
+        length = _header(window.data, 8)[2]
+        if length < HEADER_SIZE:
+            raise DamageError(
+                f"damaged at {window.place(0)}: the record of frame {number} claims {length} bytes, "
+                f"at least {HEADER_SIZE} expected"
+            )
+        if not window.more(0, length):
+            raise DamageError(window.cut(0, length, f"the record of frame {number}"))
+        return True
 
+    def time(self, high: int, low: int) -> int:
+        """Rounded to the nearest, as Wireshark rounds."""
+        return high * 1_000_000_000 + (low * 1_000_000_000 + 0x8000_0000 >> 32)
 
-def _time(seconds: int, fraction: int) -> int:
-    """ns, rounded to the nearest, as Wireshark rounds."""
-    return seconds * 1_000_000_000 + (fraction * 1_000_000_000 + 0x8000_0000 >> 32)
+    def elsewhere(self, window: Window, info: InputInfo) -> ErfReader:
+        return ErfReader(window, self.file, info)
+
+    def follow(self, window: Window, position: int, time: int) -> int:
+        (timestamp,) = _timestamp(window.data, position)
+        kind, flags, length, _counter, _wire_length = _header(window.data, position + 8)
+        near = -NEAR < (timestamp >> 32) - time // 1_000_000_000 < NEAR
+        plausible = near and kind & ~MORE in TYPES and not flags & RESERVED_FLAGS and length >= HEADER_SIZE
+        return position + length if plausible else 0
 
 
 def _overhead(data: bytearray, position: int, kind: int, length: int) -> int:

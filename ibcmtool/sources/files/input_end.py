@@ -16,22 +16,17 @@ if TYPE_CHECKING:
 
 
 def note_times(info: InputInfo, earliest: int, latest: int) -> None:
-    """Frames of these times (ns; 0 is no time) were read.
-
-    The readers call this once for each run of records: as long as the upper half of a time stays the same and the lower
-    one does not decrease, only the first and the last time count, and no other need be computed. A run begins with a
-    known time; run_start is that, the other run_ variables are the halves of its last.
-    """
+    """Frames of these times (ns; 0 is no time) were read."""
     if earliest and (info.first_time is None or earliest < info.first_time):
         info.first_time = earliest
     if latest > (info.last_time or 0):
         info.last_time = latest
 
 
-class Ending:
+class InputEnd:
     """A context manager for the frames of an input.
 
-    At their end, whatever brought it, the input is closed. Damage is told in the info, and not as an error. An input
+    At their end, whatever brought it, the input is closed. Damage goes into the info, and is no error. An input
     of foreign link types only is refused.
     """
 

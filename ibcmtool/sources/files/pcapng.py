@@ -10,11 +10,11 @@ As for Wireshark, a block whose two lengths differ, or a packet of an undescribe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from ibcmtool.model import Frame
 from ibcmtool.sources.errors import DamageError
-from ibcmtool.sources.files.input_end import Ending, note_times
+from ibcmtool.sources.files.input_end import note_times
 from ibcmtool.sources.files.pcap import MAX_CAPTURED
 from ibcmtool.sources.files.pcapng_blocks import (
     ENHANCED_PACKET,
@@ -29,18 +29,21 @@ from ibcmtool.sources.files.pcapng_blocks import (
     check_version,
     section_layouts,
 )
-from ibcmtool.sources.files.prescan import employ
+from ibcmtool.sources.files.records import NO_RUN, UNKNOWN, Record, RecordReader
 from ibcmtool.sources.files.scan import QPN_MASK, qpn_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ibcmtool.model import InputInfo
-    from ibcmtool.sources.files.scan import FrameFilter, ScanRequest
     from ibcmtool.sources.files.streams import Window
 
 MAGIC = b"\n\r\r\n"
-PACKET = 28  # where the packet begins in its block
+PACKET: Final = 28  # where the packet begins in its block
+NO_INDEX: Final = -1
+
+Unpack = Callable[[bytearray, int], tuple[int, int, int, int, int, int, int, object, object, int]]
+"""Type, length, interface, time in two halves, captured and wire length; the rest as in pcap."""
+
+Word = Callable[[bytearray, int], tuple[int]]
 
 
 def check(window: Window) -> None:
@@ -55,139 +58,132 @@ def check(window: Window) -> None:
         raise window.refusal(str(error), again) from None
 
 
-def frames(window: Window, file: int, info: InputInfo, scan_request: ScanRequest) -> Iterator[Frame]:
-    """The packets from the beginning of the window, as far as they are wanted. Keeps info.link_types."""
+class PcapngReader(RecordReader):
+    """The packets of an input. Keeps info.link_types.
 
-    def from_here(window: Window, info: InputInfo, scan_request: ScanRequest) -> Iterator[Frame]:
-        return _walk(window, file, info, scan_request, Blocks(window, info, blocks))
+    All is prepared for one interface, that of the packet before. known: the blocks that were read so far, where the
+    window is not at the beginning of the file.
+    """
 
-    window = employ(window, info, scan_request, from_here, lambda *place: blocks.follow(*place))
-    blocks = Blocks(window, info)
-    return _walk(window, file, info, scan_request, blocks)
+    def __init__(self, window: Window, file: int, info: InputInfo, known: Blocks | None = None) -> None:
+        super().__init__(window, file, info, 0)
+        self.blocks = Blocks(window, info, known)
+        self._index, self._interface = NO_INDEX, NO_INTERFACE
 
-
-def _walk(window: Window, file: int, info: InputInfo, scan_request: ScanRequest, blocks: Blocks) -> Iterator[Frame]:
-    """The packets from the beginning of the window on; see pcap._walk."""
-    new = tuple.__new__  # see pcap.frames
-    everything, watched = scan_request.everything, scan_request.watched
-    until = scan_request.until if watched else 0
-    unpack, unpack_word = blocks.unpack, blocks.layouts.word.unpack_from
-    # The interface for which all is prepared: its number, itself, and what is in it.
-    current, interface = -1, NO_INTERFACE
-    frame_filter: FrameFilter  # of the interface
-    link_type, _, _, multiplier, divisor, shift = interface
-    shape_1, shape_2, gsi, qpn_at = None, None, -1, 0
-    data, view, position, size = window.data, window.view, 0, window.size
-    number = cut = 0
-    run_high = run_low = run_start = -1  # see `note_times`
-    last_time = window.last_time  # of the last packet, unless it is in a run
-    with Ending(window, info):
+    def next_record(self) -> Record | None:
         try:
             while True:
-                kind, length, index, high, low, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
-                end = position + length
-                if (
-                    kind != ENHANCED_PACKET
-                    or index != current
-                    or end > size
-                    or length % 4
-                    or captured > length - PACKET_SIZE
-                    or captured > MAX_CAPTURED
-                    or unpack_word(data, end - 4)[0] != length
-                ):
-                    if run_high >= 0:
-                        last_time = interface.time(run_high, run_low)
-                        note_times(info, run_start, last_time)
-                        run_high = -1
-                    interfaces = blocks.interfaces
-                    if kind == ENHANCED_PACKET and index != current and index < len(interfaces):
-                        chosen = interfaces[index]
-                        if chosen.frame_filter is not None:
-                            current, interface, frame_filter = index, chosen, chosen.frame_filter
-                            link_type, _, _, multiplier, divisor, shift = interface
-                            unpack, shape_1, shape_2 = frame_filter.unpack, frame_filter.first, frame_filter.second
-                            qpn_at, gsi = frame_filter.qpn_at, frame_filter.gsi
-                            continue
-                    if scan_request.progress is not None and end > size:
-                        scan_request.progress(number)
-                    info.frames, info.cut_frames, window.last_time = number, cut, last_time
-                    try:
-                        block = blocks.complete(position)
-                    finally:
-                        number, cut, last_time = info.frames, info.cut_frames, window.last_time
-                    data, view, size = window.data, window.view, window.size
-                    if block is None:
-                        return
-                    kind, position, end = block
-                    if kind not in PACKETS:
-                        blocks.other(position, kind, end)
-                        if kind == SECTION:
-                            current, unpack, unpack_word = -1, blocks.unpack, blocks.layouts.word.unpack_from
-                        number += kind in NUMBERED
-                        position = end
-                        continue
-                    index, ticks, begin, captured, wire_length = blocks.packet(position, kind, end)
-                    chosen = blocks.interfaces[index]
-                    if kind == ENHANCED_PACKET and chosen.frame_filter is not None:
-                        continue
-                    if ticks is not None:
-                        last_time = chosen.time(*ticks)
-                    elif last_time is None:  # the first packet of the file, or of what a scout walks
-                        window.changed()
-                        last_time = 0
-                    number += 1
-                    position = end
-                    if chosen.frame_filter is None:
-                        continue
-                    cut += wire_length > captured
-                    note_times(info, last_time or 0, last_time or 0)
-                    frame = view[begin : begin + captured]
-                    if everything or chosen.frame_filter.wants(frame, number, watched if number <= until else ()):
-                        info.frames = number
-                        yield Frame(file, number, last_time or 0, chosen.link_type, frame.tobytes(), wire_length)
-                        until = scan_request.until if watched else 0
-                    continue
-                number += 1
-                if high == run_high and low >= run_low:
-                    run_low = low
+                record = self._next_of_interface() if self._index != NO_INDEX else None
+                if record is not None:
+                    return record
+                block = self._next_block()
+                if block is None:
+                    return None
+                kind, self.position, end = block
+                if kind in PACKETS:
+                    record = self._packet(kind, end)
+                    if record is not None:
+                        return record
                 else:
-                    if run_high >= 0:
-                        note_times(info, run_start, interface.time(run_high, run_low))
-                    last_time = run_start = interface.time(high, low)
-                    run_high, run_low = (high, low) if run_start else (-1, -1)
-                if wire_length > captured:
-                    cut += 1
-                if field_1 == shape_1 and field_2 == shape_2:
-                    if qpn != gsi and (
-                        number > until or qpn_word(data, position + qpn_at)[0] & QPN_MASK not in watched
-                    ):
-                        position = end
-                        continue
-                elif not everything:
-                    begin = position + PACKET
-                    wanted = frame_filter.wants(
-                        view[begin : begin + captured], number, watched if number <= until else ()
-                    )
-                    unpack, shape_1, shape_2, qpn_at = (
-                        frame_filter.unpack,
-                        frame_filter.first,
-                        frame_filter.second,
-                        frame_filter.qpn_at,
-                    )
-                    if not wanted:
-                        position = end
-                        continue
-                time = (high << 32 | low) * multiplier  # as Interface.time does, without the call
-                if divisor != 1:
-                    time //= divisor
-                packet = view[position + PACKET : position + PACKET + captured].tobytes()
-                position = end
-                info.frames = number
-                yield new(Frame, (file, number, time + shift, link_type, packet, wire_length, None, ""))
-                until = scan_request.until if watched else 0
+                    self._other(kind, end)
         except MalformedError as error:
-            raise DamageError(f"damaged at {window.place(position)}: {error}") from None
-        finally:
-            info.frames, info.cut_frames = number, cut
-            if run_high >= 0:
-                note_times(info, run_start, interface.time(run_high, run_low))
+            raise DamageError(f"damaged at {self.window.place(self.position)}: {error}") from None
+
+    def _next_of_interface(self) -> Record | None:
+        """The next record as long as enhanced packet blocks of the interface come, whole and sound ones."""
+        info, window, watched, current = self.info, self.window, self.scan_request.watched, self._index
+        frame_filter, until = self.frame_filter, self.watched_until()
+        unpack: Unpack = frame_filter.unpack
+        word: Word = self.blocks.layouts.word.unpack_from
+        first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
+        data, size, position = window.data, window.size, self.position
+        number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
+        while True:
+            kind, length, index, high, low, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
+            end = position + length
+            sound = (
+                kind == ENHANCED_PACKET
+                and index == current
+                and end <= size
+                and not length % 4
+                and captured <= length - PACKET_SIZE
+                and captured <= MAX_CAPTURED
+                and word(data, end - 4)[0] == length
+            )
+            if (
+                not sound
+                or high != run_high
+                or low < run_low
+                or field_1 != first
+                or field_2 != second
+                or qpn == gsi
+                or (number < until and qpn_word(data, position + qpn_at)[0] & QPN_MASK in watched)
+            ):
+                break
+            number += 1
+            run_low = low
+            if wire_length > captured:
+                cut += 1
+            position = end
+        info.frames, info.cut_frames, self.run_low, self.position = number, cut, run_low, position
+        if not sound:
+            return None
+        known = field_1 == first and field_2 == second
+        qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
+        time = window.last_time = self.dated(high, low)
+        self.position = end
+        return time, position + PACKET, position + PACKET + captured, wire_length, qpn
+
+    def _next_block(self) -> tuple[int, int, int] | None:
+        """Of any kind, as Blocks.complete gives it."""
+        self.end_run()
+        offset = self.window.offset
+        block = self.blocks.complete(self.window, self.position)
+        if self.window.offset != offset:
+            self.show_progress()
+        return block
+
+    def _packet(self, kind: int, end: int) -> Record | None:
+        """A packet of another interface or in a block of another kind. None: it is passed over, or can be read now."""
+        window = self.window
+        index, ticks, begin, captured, wire_length = self.blocks.packet(window.data, kind, self.position, end)
+        interface = self.blocks.interfaces[index]
+        if interface.frame_filter is not None:
+            self._index, self._interface = index, interface
+            self.link_type, self.frame_filter = interface.link_type, interface.frame_filter
+            if kind == ENHANCED_PACKET:
+                return None
+        self.position = end
+        if ticks is not None:
+            window.last_time = interface.time(*ticks)
+        elif window.last_time is None:  # the first packet of the file, or of what a prescan walks
+            window.changed()
+            window.last_time = 0
+        if interface.frame_filter is None:
+            self.info.frames += 1
+            return None
+        time = window.last_time
+        note_times(self.info, time, time)
+        return time, begin, begin + captured, wire_length, UNKNOWN
+
+    def _other(self, kind: int, end: int) -> None:
+        """A block that holds no packet."""
+        self.blocks.other(self.window, kind, self.position, end)
+        if kind == SECTION:
+            self._index = NO_INDEX
+        self.info.frames += kind in NUMBERED
+        self.position = end
+
+    def end_run(self) -> None:
+        if self.run_high != NO_RUN:
+            self.window.last_time = self.time(self.run_high, self.run_low)
+        super().end_run()
+
+    def time(self, high: int, low: int) -> int:
+        return self._interface.time(high, low)
+
+    def elsewhere(self, window: Window, info: InputInfo) -> PcapngReader:
+        return PcapngReader(window, self.file, info, self.blocks)
+
+    def follow(self, window: Window, position: int, time: int) -> int:
+        return self.blocks.follow(window, position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.pcap import MAX_CAPTURED
@@ -12,8 +12,6 @@ from ibcmtool.sources.files.scan import FrameFilter
 from ibcmtool.wire.links import LINK_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ibcmtool.model import InputInfo
     from ibcmtool.sources.files.streams import Window
 
@@ -21,12 +19,12 @@ SECTION = 0x0A0D0D0A
 INTERFACE = 1
 OBSOLETE_PACKET = 2
 SIMPLE_PACKET = 3
-ENHANCED_PACKET = 6
+ENHANCED_PACKET: Final = 6
 # Not packets, but records with a frame number in Wireshark: systemd journal, custom, and sysdig's event blocks.
 NUMBERED = frozenset({9, 0x0BAD, 0x40000BAD, 0x204, 0x216, 0x221})
 
 SECTION_SIZE = 28  # of blocks without options
-PACKET_SIZE = 32
+PACKET_SIZE: Final = 32
 MIN_BLOCK = 12
 MINIMUM = {
     SECTION: SECTION_SIZE,
@@ -87,24 +85,17 @@ class Blocks:
     """The blocks of a file one by one, and what they say of the packets that follow."""
 
     def __init__(self, window: Window, info: InputInfo, known: Blocks | None = None) -> None:
-        """known: what was found so far, where the window is not at the beginning of the file."""
-        self._window = window
+        """window: at the beginning of the file; known: what was found there, where the window is elsewhere."""
         self._info = info
         self.layouts: Layouts = section_layouts(window.data, 0) if known is None else known.layouts
         self.interfaces: list[Interface] = [] if known is None else known.interfaces.copy()
         self._frame_filters: dict[int, FrameFilter] = {}  # by link type
 
-    @property
-    def unpack(self) -> Callable[..., tuple[Any, ...]]:
-        """Reads a packet block as the `unpack` of a frame_filter that knows no shape."""
-        return Struct(self.layouts.packet_header + "BBH").unpack_from
-
-    def complete(self, position: int) -> tuple[int, int, int] | None:
+    def complete(self, window: Window, position: int) -> tuple[int, int, int] | None:
         """Let the block at data[position] be at hand: its type, and where it begins and ends. None at the file's end.
 
         Of a block that is too long to hold only the end is at hand. Raises DamageError.
         """
-        window = self._window
         header_at_hand = position + PACKET_SIZE <= window.size
         if not header_at_hand or position + self.layouts.word.unpack_from(window.data, position + 4)[0] > window.size:
             window.more(position, PACKET_SIZE)
@@ -139,17 +130,18 @@ class Blocks:
             raise DamageError(f"damaged at {window.place(position)}: {error}") from None
         return kind, position, end
 
-    def follow(self, window: Window, position: int, _time: int) -> int:
-        """See prescan.employ."""
+    def follow(self, window: Window, position: int) -> int:
+        """See RecordReader."""
         (length,) = self.layouts.word.unpack_from(window.data, position + 4)
         end = position + length
         if (window.offset + position) % 4 or length < MIN_BLOCK or end > window.size:
             return 0
         return end if self.layouts.word.unpack_from(window.data, end - 4)[0] == length else 0
 
-    def packet(self, position: int, kind: int, end: int) -> tuple[int, tuple[int, int] | None, int, int, int]:
+    def packet(
+        self, data: bytearray, kind: int, position: int, end: int
+    ) -> tuple[int, tuple[int, int] | None, int, int, int]:
         """A packet block: interface, both halves of its time, where the packet begins, captured and wire length."""
-        data = self._window.data
         ticks: tuple[int, int] | None = None
         if kind == SIMPLE_PACKET:
             index, begin = 0, position + 12
@@ -167,15 +159,15 @@ class Blocks:
             raise MalformedError(f"packet claims {captured} captured bytes, at most {limit} expected")
         return index, ticks, begin, captured, wire_length
 
-    def other(self, position: int, kind: int, end: int) -> None:
+    def other(self, window: Window, kind: int, position: int, end: int) -> None:
         """A block that holds no packet."""
         if kind in (SECTION, INTERFACE):
-            self._window.changed()
+            window.changed()
         if kind == SECTION:
-            check_version(self._window.data, position, self.layouts)
+            check_version(window.data, position, self.layouts)
             self.interfaces, self._frame_filters = [], {}
         elif kind == INTERFACE:
-            link_type, snap_length, *time = _interface(self._window.data, position, end, self.layouts)
+            link_type, snap_length, *time = _interface(window.data, position, end, self.layouts)
             if link_type not in self._frame_filters and link_type in LINK_TYPES:
                 self._frame_filters[link_type] = FrameFilter(link_type, self.layouts.packet_header)
             self.interfaces.append(Interface(link_type, self._frame_filters.get(link_type), snap_length, *time))

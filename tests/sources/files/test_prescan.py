@@ -20,32 +20,32 @@ from ibcmtool.sources.files import ScanRequest, open_capture, prescan, streams
 class Companion:
     """What a prescan's process does, done in this one."""
 
-    heard: list[list[prescan.Piece]]
+    received: list[list[prescan.Piece]]
 
     def __init__(self, task):
-        self.told = task()
-        Companion.heard = []
+        self.task = task()
+        Companion.received = []
 
     @staticmethod
     def possible():
         return True
 
-    def hear(self):
-        pieces = next(self.told, None)
+    def receive(self):
+        pieces = next(self.task, None)
         if pieces is not None:
-            self.heard.append(list(pieces))
+            self.received.append(list(pieces))
         return pieces
 
     def close(self):
-        self.told.close()
+        self.task.close()
 
 
-def employ(patch, *, stripe=2000, chunk=600, companion=Companion):
+def use_prescan(patch, *, stripe=2000, chunk=600, companion=Companion):
     """Have files of any size walked with a prescan, in small pieces."""
     patch.setattr(prescan, "LARGE", 0)
     patch.setattr(prescan, "STRIPE", stripe)
     patch.setattr(prescan, "SEARCHED", 400)
-    patch.setattr(prescan, "ROW", 2)
+    patch.setattr(prescan, "IN_A_ROW", 2)
     patch.setattr(prescan, "_cores", lambda: 2)
     patch.setattr(prescan, "Prescan", companion)
     patch.setattr(streams, "CHUNK", chunk)
@@ -85,12 +85,12 @@ def path(make, tmp_path, request):
 def test_most_data_is_passed_over(path, jumps, monkeypatch, stripe, chunk):
     alone = same(path)
     assert len(alone.messages) == 7
-    employ(monkeypatch, stripe=stripe, chunk=chunk)
+    use_prescan(monkeypatch, stripe=stripe, chunk=chunk)
     result = same(path)
     assert (result.messages, result.info) == (alone.messages, alone.info)
     assert jumps
-    told = sum(piece.frames for pieces in Companion.heard for piece in pieces)
-    assert told > alone.info.frames / 5
+    passed_over = sum(piece.frames for pieces in Companion.received for piece in pieces)
+    assert passed_over > alone.info.frames / 5
 
 
 def test_pieces_are_exact(path, monkeypatch):
@@ -103,9 +103,9 @@ def test_pieces_are_exact(path, monkeypatch):
     for frame in frames:
         size = around + len(frame.data)
         offsets.append(offsets[-1] + (size + -size % 4 if around == 32 else size))
-    employ(monkeypatch)
+    use_prescan(monkeypatch)
     outcome(path, [], everything=False)
-    pieces = [piece for pieces in Companion.heard for piece in pieces]
+    pieces = [piece for pieces in Companion.received for piece in pieces]
     assert len(pieces) > 10
     for piece in pieces:
         inside = frames[offsets.index(piece.begin) : offsets.index(piece.end)]
@@ -124,7 +124,7 @@ def test_what_is_passed_over_is_counted(make, tmp_path, jumps, monkeypatch, extr
     path.write_bytes(
         make.pcap([(time, bytes(70), wire) for time, wire in zip(times, lengths, strict=False)], nano=True)
     )
-    employ(monkeypatch)
+    use_prescan(monkeypatch)
     info = same(path).info
     assert (info.frames, info.cut_frames) == (len(times), 200)
     assert len(jumps) > 5
@@ -134,7 +134,7 @@ def test_what_is_passed_over_is_counted(make, tmp_path, jumps, monkeypatch, extr
 def test_no_watched_packet_is_passed_over(make, tmp_path, jumps, monkeypatch, patience):
     monkeypatch.setattr("ibcmtool.sources.files.scan.PATIENCE", patience)
     path = tmp_path / "capture"
-    employ(monkeypatch, stripe=400, chunk=300)
+    use_prescan(monkeypatch, stripe=400, chunk=300)
     for lead in range(4):  # so that the patience ends at different places in a piece
         path.write_bytes(capture_of(make, "pcap", "Ethernet, IPv4", ["UC"] * lead + ["REQ"] + ["RC"] * 100))
         assert len(same(path, [{DATA_QPN}]).messages) == 1 + patience
@@ -156,8 +156,8 @@ def test_any_capture(make, tmp_path_factory, data, build, schedule):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ibcmtool.sources.files.scan.PATIENCE", data.draw(st.sampled_from([0, 3, 10, 10_000])))
         patch.setattr(prescan, "NEAR", 1 << 40)
-        employ(patch, stripe=data.draw(st.integers(50, 3000)), chunk=data.draw(st.sampled_from([50, 700, 5000])))
-        patch.setattr(prescan, "ROW", data.draw(st.sampled_from([1, 2, 8])))
+        use_prescan(patch, stripe=data.draw(st.integers(50, 3000)), chunk=data.draw(st.sampled_from([50, 700, 5000])))
+        patch.setattr(prescan, "IN_A_ROW", data.draw(st.sampled_from([1, 2, 8])))
         same(path, schedule)
 
 
@@ -165,18 +165,18 @@ def test_any_capture(make, tmp_path_factory, data, build, schedule):
 def test_wrong_guesses_do_no_harm(path, monkeypatch, shift):
     alone = outcome(path, [{DATA_QPN}], everything=True)
     right = prescan._border
-    employ(monkeypatch)
+    use_prescan(monkeypatch)
     monkeypatch.setattr(prescan, "_border", lambda *arguments: max(0, (right(*arguments) or 0) + shift))
     result = same(path, [{DATA_QPN}])
     assert (result.messages, result.info) == (alone.messages, alone.info)
 
 
-def test_a_scout_that_is_lost_on_the_way(path, jumps, monkeypatch):
+def test_a_prescan_that_is_lost_on_the_way(path, jumps, monkeypatch):
     class Lost(Companion):
-        def hear(self):
-            return super().hear() if len(self.heard) < 3 else None
+        def receive(self):
+            return super().receive() if len(self.received) < 3 else None
 
-    employ(monkeypatch, companion=Lost)
+    use_prescan(monkeypatch, companion=Lost)
     assert same(path).info.frames > 400
     assert jumps
     assert max(jumps) < 6 * 2000 + 600
@@ -185,30 +185,30 @@ def test_a_scout_that_is_lost_on_the_way(path, jumps, monkeypatch):
 def test_candidates_everywhere(make, tmp_path, jumps, monkeypatch):
     path = tmp_path / "capture"
     path.write_bytes(capture_of(make, "pcap", "Ethernet, IPv4", ["REQ"] * 100))
-    employ(monkeypatch)
+    use_prescan(monkeypatch)
     assert len(same(path).messages) == 100
-    assert not any(Companion.heard)
+    assert not any(Companion.received)
     assert not jumps
 
 
 def test_a_file_that_was_replaced_is_not_walked(path, make, monkeypatch):
     content = path.read_bytes()
     alone = outcome(path, [], everything=True)
-    employ(monkeypatch)
+    use_prescan(monkeypatch)
     with open_capture(str(path), 0) as capture:
         path.unlink()
         path.write_bytes(content[:3000])
         frames = [frame.number for frame in capture.scan(ScanRequest())]
     assert (capture.info, frames[0]) == (alone.info, 121)
-    assert Companion.heard == []
+    assert Companion.received == []
 
 
-def test_where_no_scout_is_sent_out(path, monkeypatch):
+def test_where_no_prescan_is_started(path, monkeypatch):
     def forbidden(task):
         raise AssertionError
 
     alone = outcome(path, [], everything=True)
-    employ(monkeypatch)
+    use_prescan(monkeypatch)
     monkeypatch.setattr(Companion, "__init__", lambda self, task: forbidden(task))
     with pytest.raises(AssertionError):
         outcome(path, [], everything=False)
@@ -241,20 +241,20 @@ def test_a_process_of_its_own(path, root):
     program = """
 import os, sys
 from ibcmtool.sources.files import ScanRequest, open_capture, prescan, streams
-heard = []
-hear = prescan.Prescan.hear
-prescan.Prescan.hear = lambda self: heard.append(hear(self)) or heard[-1]
-prescan.LARGE, prescan.STRIPE, prescan.SEARCHED, prescan.ROW = 0, 2000, 400, 2
+received = []
+receive = prescan.Prescan.receive
+prescan.Prescan.receive = lambda self: received.append(receive(self)) or received[-1]
+prescan.LARGE, prescan.STRIPE, prescan.SEARCHED, prescan.IN_A_ROW = 0, 2000, 400, 2
 streams.CHUNK, prescan._cores = 600, lambda: 2
 for leave_early in (False, True):
     with open_capture(sys.argv[1], 0) as capture:
         numbers = []
         for frame in capture.scan(ScanRequest()):
             numbers.append(frame.number)
-            if leave_early and heard:
+            if leave_early and received:
                 break
-    print(numbers, capture.info.frames, capture.info.damage, sum(len(pieces or []) for pieces in heard) > 10)
-    heard.clear()
+    print(numbers, capture.info.frames, capture.info.damage, sum(len(pieces or []) for pieces in received) > 10)
+    received.clear()
     try:
         os.waitpid(-1, 0)
     except ChildProcessError:
@@ -298,12 +298,11 @@ def test_records_are_found_from_anywhere(make, tmp_path, monkeypatch, container,
     path = tmp_path / "capture"
     path.write_bytes(content)
     given = []
-    module = container.partition(",")[0]
-    monkeypatch.setattr(f"ibcmtool.sources.files.{module}.employ", lambda *call: given.append(call) or call[0])
+    monkeypatch.setattr("ibcmtool.sources.files.records.with_prescan", lambda *call: given.append(call) or call[0])
     with open_capture(str(path), 0) as capture:
         assert sum(1 for _ in capture) == len(SIZES)
     follow = given[0][-1]
-    for begin in range(len(head), borders[-prescan.ROW - 1], 13):
+    for begin in range(len(head), borders[-prescan.IN_A_ROW - 1], 13):
         stream = streams.FileStream(str(path))
         stream.jump(begin)
         window = streams.Window(stream, str(path))
@@ -321,7 +320,7 @@ def swept(make, path, blocks, *, more=()):
     head = make.section() + make.interface(1, options=make.option(9, b"\x09")) + make.interface(105)
     data = [make.enhanced(START + n, bytes(40), 40) for n in range(40)]
     with pytest.MonkeyPatch.context() as patch:
-        employ(patch, stripe=1000, chunk=300)
+        use_prescan(patch, stripe=1000, chunk=300)
         for before in (26, 40):  # up to 1948 and 2956
             for filler in range(0, 100, 4):
                 start = [head, *data[:before], make.block(5, bytes(filler))]
