@@ -83,7 +83,7 @@ class ErfReader(RecordReader):
         self._choose(NO_TYPE)
 
     def next_record(self) -> Record | None:
-        info, window, watched, until = self.info, self.window, self.scan_request.watched, self.watched_until()
+        info, window, watched, until = self.info, self.window, self.scan_request.watched, self.watched_until
         while True:
             current, overhead, frame_filter = self._type, self._overhead, self.frame_filter
             unpack: Unpack = frame_filter.unpack
@@ -120,12 +120,16 @@ class ErfReader(RecordReader):
             elif kind != current and kind < MORE:
                 self._choose(kind)
             else:
+                if seconds == run_high and fraction >= run_low:
+                    self.run_low = fraction
+                else:
+                    self.begin_run(seconds, fraction)
+                self.position = end
                 known = kind == current and field_1 == first and field_2 == second
                 qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
                 on_wire = wire_high << 8 | wire_low
                 on_wire += overhead if kind == current else _overhead(data, position, kind, length)
-                self.position = end
-                return self.dated(seconds, fraction), position, min(end, position + on_wire), on_wire, qpn
+                return self.time(seconds, fraction), position, min(end, position + on_wire), on_wire, qpn
 
     def _choose(self, kind: int) -> None:
         """Prepare for records of this type without extension headers, whose content can be anything."""

@@ -80,7 +80,7 @@ class PcapReader(RecordReader):
 
     def next_record(self) -> Record | None:
         info, window, watched = self.info, self.window, self.scan_request.watched
-        frame_filter, until = self.frame_filter, self.watched_until()
+        frame_filter, until = self.frame_filter, self.watched_until
         unpack: Unpack = frame_filter.unpack
         first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
         while True:
@@ -107,15 +107,15 @@ class PcapReader(RecordReader):
                 position = end
             info.frames, info.cut_frames, self.run_low, self.position = number, cut, run_low, position
             if complete:
-                known = field_1 == first and field_2 == second
+                if seconds == run_high and fraction >= run_low:
+                    self.run_low = fraction
+                else:
+                    self.begin_run(seconds, fraction)
                 self.position = end
-                return (
-                    self.dated(seconds, fraction),
-                    position + RECORD_SIZE,
-                    end,
-                    wire_length,
-                    qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN,
-                )
+                time = seconds * 1_000_000_000 + fraction * self.header.scale
+                known = field_1 == first and field_2 == second
+                qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
+                return time, position + RECORD_SIZE, end, wire_length, qpn
             if not self.complete():
                 return None
 

@@ -92,7 +92,7 @@ class PcapngReader(RecordReader):
     def _next_of_interface(self) -> Record | None:
         """The next record as long as enhanced packet blocks of the interface come, whole and sound ones."""
         info, window, watched, current = self.info, self.window, self.scan_request.watched, self._index
-        frame_filter, until = self.frame_filter, self.watched_until()
+        frame_filter, until = self.frame_filter, self.watched_until
         unpack: Unpack = frame_filter.unpack
         word: Word = self.blocks.layouts.word.unpack_from
         first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
@@ -128,10 +128,14 @@ class PcapngReader(RecordReader):
         info.frames, info.cut_frames, self.run_low, self.position = number, cut, run_low, position
         if not sound:
             return None
+        if high == run_high and low >= run_low:
+            self.run_low = low
+        else:
+            self.begin_run(high, low)
+        self.position = end
+        time = window.last_time = self._interface.time(high, low)
         known = field_1 == first and field_2 == second
         qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
-        time = window.last_time = self.dated(high, low)
-        self.position = end
         return time, position + PACKET, position + PACKET + captured, wire_length, qpn
 
     def _next_block(self) -> tuple[int, int, int] | None:

@@ -50,6 +50,7 @@ class RecordReader(ABC):
         self.scan_request = ScanRequest()
         self.position = position  # of the next record
         self.run_high, self.run_low, self.run_start = NO_RUN, 0, 0
+        self.watched_until = 0  # number of the last frame whose QP may be a watched one
 
     @abstractmethod
     def next_record(self) -> Record | None:
@@ -78,42 +79,39 @@ class RecordReader(ABC):
 
     def walk(self, scan_request: ScanRequest) -> Iterator[Frame]:
         self.scan_request = scan_request
-        info, window = self.info, self.window
+        info, window, file = self.info, self.window, self.file
+        new = tuple.__new__  # Frame(...) takes three times as long
         everything, watched = scan_request.everything, scan_request.watched
         with InputEnd(window, info):
             try:
-                while (record := self.next_record()) is not None:
+                while True:
+                    self.watched_until = scan_request.until if watched else 0
+                    record = self.next_record()
+                    if record is None:
+                        return
                     time, begin, end, wire_length, qpn = record
                     info.frames = number = info.frames + 1
                     if wire_length > end - begin:
                         info.cut_frames += 1
                     packet = window.view[begin:end]
                     if qpn != GSI_QP and not everything:
-                        now_watched = watched if number <= scan_request.until else ()
+                        now_watched = watched if number <= self.watched_until else ()
                         if qpn == UNKNOWN:
                             wanted = self.frame_filter.wants(packet, number, now_watched)
                         else:
                             wanted = qpn in now_watched
                         if not wanted:
                             continue
-                    yield Frame(self.file, number, time, self.link_type, packet.tobytes(), wire_length)
+                    yield new(Frame, (file, number, time, self.link_type, packet.tobytes(), wire_length, None, ""))
             finally:
                 self.end_run()
 
-    def watched_until(self) -> int:
-        """The number of the last frame whose QP may be a watched one."""
-        return self.scan_request.until if self.scan_request.watched else 0
-
-    def dated(self, high: int, low: int) -> int:
-        """The time of a record, which continues the run or begins a new one."""
+    def begin_run(self, high: int, low: int) -> None:
+        """A record of this time does not go on with the run."""
+        self.end_run()
         time = self.time(high, low)
-        if high == self.run_high and low >= self.run_low:
-            self.run_low = low
-        else:
-            self.end_run()
-            if time:  # 0 is no time
-                self.run_high, self.run_low, self.run_start = high, low, time
-        return time
+        if time:  # 0 is no time
+            self.run_high, self.run_low, self.run_start = high, low, time
 
     def end_run(self) -> None:
         """Bring the times of `info` up to date."""
