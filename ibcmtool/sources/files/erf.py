@@ -87,7 +87,8 @@ class ErfReader(RecordReader):
         while True:
             current, overhead, frame_filter = self._type, self._overhead, self.frame_filter
             unpack: Unpack = frame_filter.unpack
-            first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
+            first, second, qpn_at = frame_filter.first, frame_filter.second, frame_filter.qpn_at
+            gsi: int = frame_filter.gsi
             data, size, position = window.data, window.size, self.position
             number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
             while True:

@@ -82,7 +82,8 @@ class PcapReader(RecordReader):
         info, window, watched = self.info, self.window, self.scan_request.watched
         frame_filter, until = self.frame_filter, self.watched_until
         unpack: Unpack = frame_filter.unpack
-        first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
+        first, second, qpn_at = frame_filter.first, frame_filter.second, frame_filter.qpn_at
+        gsi: int = frame_filter.gsi
         while True:
             data, size, position = window.data, window.size, self.position
             number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low

@@ -95,7 +95,8 @@ class PcapngReader(RecordReader):
         frame_filter, until = self.frame_filter, self.watched_until
         unpack: Unpack = frame_filter.unpack
         word: Word = self.blocks.layouts.word.unpack_from
-        first, second, gsi, qpn_at = frame_filter.first, frame_filter.second, frame_filter.gsi, frame_filter.qpn_at
+        first, second, qpn_at = frame_filter.first, frame_filter.second, frame_filter.qpn_at
+        gsi: int = frame_filter.gsi
         data, size, position = window.data, window.size, self.position
         number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
         while True:
