@@ -70,6 +70,9 @@ def messages() -> str:
     """The text of ibcmtool/messages.py."""
     layers = {**CM_LAYERS, "ClassPortInfo": ClassPortInfo}
     names = {kind: class_name(kind) for kind in layers}
+    paired = [
+        names[kind] for kind, layer in layers.items() if "remote_comm_id" in (slot.name for slot in layout(layer))
+    ]
     lines = [MESSAGES_HEAD]
     for kind, layer in layers.items():
         lines += ["", f"class {names[kind]}(NamedTuple):", f'    """{(layer.__doc__ or kind).splitlines()[0]}"""', ""]
@@ -86,6 +89,10 @@ def messages() -> str:
         "Fields = (",
         "    " + "\n    | ".join([*names.values(), "UnknownMessage"]),
         ")",
+        "Request = Req | SidrReq",
+        "Reply = Rep | SidrRep",
+        f"Paired = {' | '.join(paired)}  # with the Communication IDs of both ends",
+        f"PAIRED = ({', '.join(paired)})",
         "",
         "# By message type, as in `CmMessage.type`.",
         "MESSAGES: dict[str, type[Fields]] = {",
