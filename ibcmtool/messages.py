@@ -273,6 +273,10 @@ Fields = (
     | ClassPortInfo
     | UnknownMessage
 )
+Request = Req | SidrReq
+Reply = Rep | SidrRep
+Paired = Mra | Rej | Rep | Rtu | Dreq | Drep | Lap | Apr  # with the Communication IDs of both ends
+PAIRED = (Mra, Rej, Rep, Rtu, Dreq, Drep, Lap, Apr)
 
 # By message type, as in `CmMessage.type`.
 MESSAGES: dict[str, type[Fields]] = {

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from ibcmtool.messages import Fields, Reply, Request
 from ibcmtool.values import Evidence
 
 Severity = Literal["error", "warning", "info"]
@@ -98,7 +99,7 @@ class CmMessage(NamedTuple):
     transport: Transport
     psn: int | None  # BTH PSN: tells a retransmission (new PSN) from a second sighting (same); None from live sources
     tid: int  # MAD TransactionID
-    fields: Any
+    fields: Fields
     mad: bytes
     icrc_ok: bool | None  # None: not checkable (frame cut, or no ICRC in this source)
     class_version: int = 2
@@ -207,8 +208,8 @@ class Connection:
     service_id: int | None = None
     steps: list[Step] = field(default_factory=list)
     service: str = ""  # in words, once the REQ was let go (digest.py); services.connection_service tells it always
-    request: Any = None  # fields of the REQ or SIDR_REQ; None when it was not captured
-    reply: Any = None  # fields of the (latest) REP or SIDR_REP
+    request: Request | None = None  # fields of the REQ or SIDR_REQ; None when it was not captured
+    reply: Reply | None = None  # fields of the (latest) REP or SIDR_REP
     established: int | None = None
     closed: int | None = None
     outcome: Outcome = "connecting"

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ibcmtool.connections.codes import CONSUMER_REJECT
+from ibcmtool.messages import Rej, Rep, Req
 from ibcmtool.service_ports import PORTS
 
 if TYPE_CHECKING:
@@ -90,20 +91,20 @@ def private_data(connection: Connection, message: CmMessage) -> list[tuple[str, 
     A consumer's reject is told as ("", "Lustre: connection race lost ..."). A REJ with any other reason than 28 is the
     CM's own: its private data say nothing, so that REJ 10 (stale connection) cannot be taken for a consumer's "stale".
     """
-    service_id = connection.service_id
-    if service_id is None or message.type not in ("REQ", "REP", "REJ"):
+    service_id, fields = connection.service_id, message.fields
+    if service_id is None or not isinstance(fields, (Req, Rep, Rej)):
         return None
-    if message.type == "REJ" and message.fields.reason != CONSUMER_REJECT:
+    if isinstance(fields, Rej) and fields.reason != CONSUMER_REJECT:
         return None
     from dissectors import private_data as formats
 
     words: list[tuple[str, str]] = []
-    if message.type == "REJ" and service_id >> 24 == _IP_CM:
-        length = message.fields.reject_info_length or 0
-        words += formats.ip_cm_reject_words((message.fields.additional_reject_info or b"")[:length])
+    if isinstance(fields, Rej) and service_id >> 24 == _IP_CM:
+        length = fields.reject_info_length or 0
+        words += formats.ip_cm_reject_words((fields.additional_reject_info or b"")[:length])
     protocol = formats.recognise(service_id, _request_data(connection))
     if protocol is not None:
-        for label, value in formats.words(protocol, message.type, message.fields.private_data or b""):
+        for label, value in formats.words(protocol, message.type, fields.private_data or b""):
             refusal = message.type == "REJ" and label == "reason"  # its words are this protocol's, not the CM's
             words.append(("", f"{protocol.short_name}: {value}") if refusal else (label, value))
     return words or None

@@ -9,6 +9,7 @@ import typer
 
 from ibcmtool.cli.options import ColorOption, FileArgument, Format, FormatOption, LocalOption, RedactOption
 from ibcmtool.cli.output import make_console, warn, warn_of_inputs
+from ibcmtool.messages import PAIRED, Req
 from ibcmtool.model import CmMessage, Frame
 
 if TYPE_CHECKING:
@@ -102,12 +103,12 @@ def _write_frame(
     from ibcmtool.wire.decode import Decoder
 
     decoder = Decoder()
-    requests: dict[int, CmMessage] = {}
+    requests: dict[int | None, Req] = {}
     last = 0
     for frame in frames:
         message = decoder(frame)
-        if isinstance(message, CmMessage) and message.type == "REQ":
-            requests[message.fields.local_comm_id] = message
+        if isinstance(message, CmMessage) and isinstance(message.fields, Req):
+            requests[message.fields.local_comm_id] = message.fields
         last = frame.number
         if last < number:
             continue
@@ -126,12 +127,13 @@ def _write_frame(
     return False
 
 
-def _protocol(message: CmMessage, requests: dict[int, CmMessage]) -> Protocol | None:
+def _protocol(message: CmMessage, requests: dict[int | None, Req]) -> Protocol | None:
     """The upper protocol of the REQ that a REP or REJ belongs to: only the REQ tells it."""
     from ibcmtool.wire import detail
 
-    ids = (getattr(message.fields, "remote_comm_id", None), getattr(message.fields, "local_comm_id", None))
+    fields = message.fields
+    ids = (fields.remote_comm_id, fields.local_comm_id) if isinstance(fields, PAIRED) else ()
     request = next((requests[number] for number in ids if number in requests), None)
     if request is None:
         return None
-    return detail.request_protocol(request.fields.service_id, request.fields.private_data)
+    return detail.request_protocol(request.service_id, request.private_data)

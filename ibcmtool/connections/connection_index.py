@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
+from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
 
 # A proxy passes a message on within this; two captures of it may have clocks that far apart.
@@ -32,10 +33,11 @@ class ConnectionIndex:
     """Indexes over the connections that may still get a message or constrain a later one."""
 
     def __init__(self) -> None:
-        self._active_ids: defaultdict[int, list[Connection]] = defaultdict(list)
-        self._sidr_ids: defaultdict[int, list[Connection]] = defaultdict(list)
-        self._passive_ids: defaultdict[int, list[Connection]] = defaultdict(list)
-        self._pairs: defaultdict[tuple[int, int], list[Connection]] = defaultdict(list)  # (active id, passive id)
+        self._active_ids: defaultdict[int | None, list[Connection]] = defaultdict(list)
+        self._sidr_ids: defaultdict[int | None, list[Connection]] = defaultdict(list)
+        self._passive_ids: defaultdict[int | None, list[Connection]] = defaultdict(list)
+        # By active and passive id.
+        self._pairs: defaultdict[tuple[int | None, int | None], list[Connection]] = defaultdict(list)
         self._holders: defaultdict[tuple[int, int], list[tuple[Connection, Role]]] = defaultdict(list)  # (GUID, QPN)
 
     # -- keeping ---------------------------------------------------------------------------------------------------
@@ -82,10 +84,9 @@ class ConnectionIndex:
 
     # -- whose is this message? ------------------------------------------------------------------------------------
 
-    def request(self, message: CmMessage) -> Connection | None:
+    def request(self, message: CmMessage, fields: Request) -> Connection | None:
         """The connection whose REQ or SIDR_REQ has the same id from the same CA (or the same address)."""
-        fields = message.fields
-        if message.type == "SIDR_REQ":
+        if isinstance(fields, SidrReq):
             fitting = (c for c in reversed(self._sidr_ids.get(fields.request_id, ())) if _fits(c, "active", message))
             return next(fitting, None)
         guid = fields.local_ca_guid
@@ -95,22 +96,22 @@ class ConnectionIndex:
                 return connection
         return None
 
-    def answer(self, message: CmMessage) -> Match | None:
+    def answer(self, message: CmMessage, fields: Paired | SidrRep) -> Match | None:
         """Where any message but REQ and SIDR_REQ belongs; None when its connection was never seen."""
-        kind, fields = message.type, message.fields
-        if kind == "SIDR_REP":
+        if isinstance(fields, SidrRep):
             return _newest(self._sidr_ids.get(fields.request_id, ()), "passive", message)
-        if kind == "REJ":
-            return self._reject(message)
+        if isinstance(fields, Rej):
+            return self._reject(message, fields)
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
-        if found is None and (kind == "REP" or (kind == "MRA" and fields.message_mraed == MRA_OF_REQ)):
+        of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
+        if found is None and of_req:
             found = _newest(self._active_ids.get(remote, ()), "passive", message)
         if found is None:
             found = self._without_reply(local, remote, message)
         return found
 
-    def _without_reply(self, local: int, remote: int, message: CmMessage) -> Match | None:
+    def _without_reply(self, local: int | None, remote: int | None, message: CmMessage) -> Match | None:
         """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it."""
         for connection in reversed(self._active_ids.get(local, ())):
             unknown = connection.passive.comm_id is None
@@ -121,8 +122,7 @@ class ConnectionIndex:
                 return (connection, "passive")
         return None
 
-    def _reject(self, message: CmMessage) -> Match | None:
-        fields = message.fields
+    def _reject(self, message: CmMessage, fields: Rej) -> Match | None:
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message) if local and remote else None
         if found is None and fields.reason == TIMEOUT and fields.additional_reject_info is not None:
@@ -135,8 +135,8 @@ class ConnectionIndex:
             found = _newest(self._active_ids.get(local, ()), "active", message)
         return found
 
-    def _timed_out(self, local: int, guid: int, message: CmMessage) -> Match | None:
-        sides: tuple[tuple[Role, defaultdict[int, list[Connection]]], ...]
+    def _timed_out(self, local: int | None, guid: int, message: CmMessage) -> Match | None:
+        sides: tuple[tuple[Role, defaultdict[int | None, list[Connection]]], ...]
         sides = (("active", self._active_ids), ("passive", self._passive_ids))
         for sender, index in sides:
             for connection in reversed(index.get(local, ())):
@@ -144,7 +144,7 @@ class ConnectionIndex:
                     return (connection, sender)
         return None
 
-    def _by_pair(self, local: int, remote: int, message: CmMessage) -> Match | None:
+    def _by_pair(self, local: int | None, remote: int | None, message: CmMessage) -> Match | None:
         """By both ids. A single one that has them is it, even between other addresses: one connection is reached on
         another path (APM, LMC, a second port) more easily than two hosts draw the same two ids.
         """

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget
+from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget, wait_for
+from ibcmtool.messages import Mra, Req
 from ibcmtool.model import Connection, Role, Step
 
 ROLES: tuple[Role, Role] = ("active", "passive")
@@ -88,20 +89,13 @@ def leave_timewait(connection: Connection, time: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _least_wait(remote: int | None, local: int | None, ack_timeout: int | None) -> int:
-    request = _Timers(remote, local, ack_timeout)
-    return min(response_wait(request, role).nominal for role in ROLES)
-
-
-class _Timers(NamedTuple):
-    remote_cm_response_timeout: int | None
-    local_cm_response_timeout: int | None
-    primary_local_ack_timeout: int | None
+    return min(wait_for(remote, ack_timeout, "active").nominal, wait_for(local, ack_timeout, "passive").nominal)
 
 
 def least_wait(connection: Connection) -> int:
     """No deadline of a connection comes sooner than this after the message that sets it."""
     request = connection.request
-    if request is None or connection.sidr:
+    if not isinstance(request, Req):
         return _least_wait(None, None, None)
     return _least_wait(
         request.remote_cm_response_timeout, request.local_cm_response_timeout, request.primary_local_ack_timeout
@@ -142,8 +136,9 @@ def _wait(connection: Connection, sender: Role) -> Wait:
     state = connection.end(sender).state
     if state in ("MRA_REQ_RCVD", "MRA_REP_RCVD"):
         mra = last_sent(connection, "MRA")
-        if mra is not None and mra.message.fields.service_timeout is not None:
-            return wait._replace(nominal=wait.nominal + exponent(mra.message.fields.service_timeout))
+        fields = None if mra is None else mra.message.fields
+        if isinstance(fields, Mra) and fields.service_timeout is not None:
+            return wait._replace(nominal=wait.nominal + exponent(fields.service_timeout))
     return wait
 
 

@@ -23,6 +23,7 @@ nobody's.
 from __future__ import annotations
 
 from ibcmtool.connections.codes import MRA_OF_REQ, REP_REJECTED, REQ_REJECTED, TIMEOUT
+from ibcmtool.messages import Dreq, Lap, Mra, Rej, Rep, Req
 from ibcmtool.model import CmMessage, Connection, Implementation, Step, TimewaitModel
 
 # Requests, with a TransactionID of their sender's own: the number that illumos has for the type, and old Linux's bit.
@@ -105,28 +106,27 @@ def _reading(seen: set[Implementation]) -> Implementation | None:
 
 def evidence(connection: Connection, step: Step) -> Implementation | None:
     """What this message alone says about its sender; None: nothing."""
-    message = step.message
-    if message.type in REQUESTS:
-        found = _by_tid(message)
-        return _by_timers(message) or found if found is LINUX and message.type == "REQ" else found
-    fields = message.fields
-    if message.type == "REP":
+    message, fields = step.message, step.message.fields
+    if isinstance(fields, (Req, Dreq, Lap)):
+        found = _by_tid(message, fields.local_comm_id)
+        return _by_timers(fields) or found if found is LINUX and isinstance(fields, Req) else found
+    if isinstance(fields, Rep):
         asked = "m" in connection.history and _is_rdma_ip_cm(connection.service_id) and _asked_for_time(connection)
         return LINUX_BY_MRA if asked else None
+    if not isinstance(fields, Rej) or fields.reason != TIMEOUT or connection.request is None:
+        return None
     unanswered = REQ_REJECTED if step.sender == "active" else REP_REJECTED
-    if fields.reason == TIMEOUT and fields.message_rejected == unanswered and connection.request is not None:
-        return ILLUMOS_BY_REJ
-    return None
+    return ILLUMOS_BY_REJ if fields.message_rejected == unanswered else None
 
 
 def _asked_for_time(connection: Connection) -> bool:
     """Whether the passive side sent the MRA of rdma_cm."""
-    mras = (step.message.fields for step in connection.steps if step.message.type == "MRA" and step.sender == "passive")
+    sent = (step.message.fields for step in connection.steps if step.sender == "passive")
+    mras = (fields for fields in sent if isinstance(fields, Mra))
     return any(mra.message_mraed == MRA_OF_REQ and mra.service_timeout == MRA_SETTING for mra in mras)
 
 
-def _by_tid(message: CmMessage) -> Implementation | None:
-    comm_id: int | None = message.fields.local_comm_id
+def _by_tid(message: CmMessage, comm_id: int | None) -> Implementation | None:
     if comm_id is None:
         return None
     high, low = message.tid >> 32, message.tid & 0xFFFFFFFF
@@ -139,13 +139,12 @@ def _by_tid(message: CmMessage) -> Implementation | None:
     return LINUX if low in (comm_id, swapped, comm_id | old_bit, swapped | old_bit) else OTHER
 
 
-def _by_timers(request: CmMessage) -> Implementation | None:
+def _by_timers(request: Req) -> Implementation | None:
     """The rdma_cm whose timers a REQ of Linux carries."""
-    fields = request.fields
-    if not _is_rdma_ip_cm(fields.service_id):
+    if not _is_rdma_ip_cm(request.service_id):
         return None
-    timers = (fields.remote_cm_response_timeout, fields.local_cm_response_timeout, fields.max_cm_retries)
-    return {UPSTREAM_TIMERS: RDMA_CM, OFED_TIMERS: OFED}.get(timers)
+    timers = (request.remote_cm_response_timeout, request.local_cm_response_timeout, request.max_cm_retries)
+    return RDMA_CM if timers == UPSTREAM_TIMERS else OFED if timers == OFED_TIMERS else None
 
 
 def _is_rdma_ip_cm(service_id: int | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
+from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
 from ibcmtool.model import CmMessage, Connection, Role, Step
 
 # The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
@@ -49,9 +50,14 @@ VARIANTS = frozenset({"MRA", "REJ"})  # messages that the tables know under seve
 
 def variant(message: CmMessage) -> str:
     """The name under which the tables know an MRA or REJ."""
-    if message.type == "MRA":
+    if isinstance(message.fields, Mra):
         return f"MRA {message.fields.message_mraed}"
-    return "REJ 10" if message.fields.reason == STALE_CONNECTION else "REJ"
+    return "REJ 10" if rej_reason(message) == STALE_CONNECTION else "REJ"
+
+
+def rej_reason(message: CmMessage) -> int | None:
+    """The reason of a REJ; None where the capture cut it off, and for other messages."""
+    return message.fields.reason if isinstance(message.fields, Rej) else None
 
 
 ADDRESSED = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked
@@ -59,10 +65,11 @@ ADDRESSED = frozenset({"DREQ", "RTU"})  # messages whose address within the rece
 
 def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:
     """Whether a DREQ names another QPN than the receiver's, or an RTU another Communication ID."""
-    if message.type == "DREQ":
-        named, known = message.fields.remote_qpn, connection.peer(sender).qpn
-    elif message.type == "RTU":
-        named, known = message.fields.remote_comm_id, connection.peer(sender).comm_id
+    fields = message.fields
+    if isinstance(fields, Dreq):
+        named, known = fields.remote_qpn, connection.peer(sender).qpn
+    elif isinstance(fields, Rtu):
+        named, known = fields.remote_comm_id, connection.peer(sender).comm_id
     else:
         return False
     return named is not None and known is not None and named != known
@@ -71,4 +78,6 @@ def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bo
 def is_xrc(connection: Connection) -> bool:
     """Whether the REQ asks for XRC; then the REP carries its QPN in the field Local EE Context Number."""
     request = connection.request
-    return request is not None and request.transport_service_type == EXTENDED and request.extended_transport_type == XRC
+    if not isinstance(request, Req):
+        return False
+    return request.transport_service_type == EXTENDED and request.extended_transport_type == XRC

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import Deadline
+from ibcmtool.connections.matching import rej_reason
+from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, DataPacket, Role, Step
 
 _LETTERS = {
@@ -47,8 +49,8 @@ def record_step(connection: Connection, step: Step) -> None:
     elif kind == "REJ":
         connection.reject = step
         connection.closed = time
-        _become(connection, "timed_out" if message.fields.reason == TIMEOUT else "rejected")
-    elif kind == "SIDR_REP":
+        _become(connection, "timed_out" if rej_reason(message) == TIMEOUT else "rejected")
+    elif isinstance(message.fields, SidrRep):
         connection.reply = message.fields
         connection.closed = time
         _become(connection, "rejected" if message.fields.status else "resolved")

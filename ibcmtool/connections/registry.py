@@ -8,10 +8,10 @@ from collections.abc import Callable
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.matching import continues, is_xrc
+from ibcmtool.messages import PAIRED, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import CmMessage, Connection, Role
 
-REQUESTS = frozenset({"REQ", "SIDR_REQ"})
-ANSWERS = frozenset({"MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REP"})
+ANSWERS = (*PAIRED, SidrRep)
 
 
 class Registry:
@@ -41,25 +41,25 @@ class Registry:
 
     def match(self, message: CmMessage) -> Match | None:
         """The connection of a message, which it may begin, and the end that sent it; None where it belongs to none."""
-        if message.type in ANSWERS:
-            return self._answer(message)
-        if message.type in REQUESTS:
-            return self._request(message)
+        fields = message.fields
+        if isinstance(fields, ANSWERS):
+            return self._answer(message, fields)
+        if isinstance(fields, (Req, SidrReq)):
+            return self._request(message, fields)
         return None  # ClassPortInfo, SAP and SPR (layout unknown), attributes unknown
 
-    def _request(self, message: CmMessage) -> Match | None:
+    def _request(self, message: CmMessage, fields: Request) -> Match | None:
         """The connection of a REQ or SIDR_REQ, which may begin one; None when it is cut before its id."""
-        fields = message.fields
-        if (fields.request_id if message.type == "SIDR_REQ" else fields.local_comm_id) is None:
+        if (fields.request_id if isinstance(fields, SidrReq) else fields.local_comm_id) is None:
             return None
-        known = self._index.request(message)
-        if known is not None and known.request is None and message.type == "REQ":
-            adopt(known, message, self._endpoint_names)
+        known = self._index.request(message, fields)
+        if known is not None and known.request is None and isinstance(fields, Req):
+            adopt(known, fields, self._endpoint_names)
             self._index.add_holder(known, known.active)
             return known, "active"
         if known is not None and continues(known, message):
             return known, "active"
-        connection = new_connection(self._number(), message, self._endpoint_names)
+        connection = new_connection(self._number(), message, fields, self._endpoint_names)
         if known is not None:
             if known.steps[0].message.mad == message.mad:
                 connection.late_duplicate_of = known
@@ -72,24 +72,23 @@ class Registry:
         self._enter(connection)
         return connection, "active"
 
-    def _answer(self, message: CmMessage) -> Match | None:
+    def _answer(self, message: CmMessage, fields: Paired | SidrRep) -> Match | None:
         """The connection of any other message, which may be the first that the capture shows of it; None as above."""
-        fields = message.fields
-        if (fields.request_id if message.type == "SIDR_REP" else fields.remote_comm_id) is None:
+        if (fields.request_id if isinstance(fields, SidrRep) else fields.remote_comm_id) is None:
             return None
-        match = self._index.answer(message)
+        match = self._index.answer(message, fields)
         if match is None:
-            match = partial_connection(self._number(), message)
+            match = partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
             self._index.add_passive(connection)
             return match
         connection, sender = match
-        if sender == "passive" and message.type in ("REP", "MRA"):
+        if sender == "passive" and isinstance(fields, (Rep, Mra)):
             if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
                 connection = self._twin(connection, message) or connection
-            self._bind(connection, message)
-        elif connection.passive.comm_id is None and message.type not in ("REJ", "SIDR_REP"):
+            self._bind(connection, message, fields)
+        elif connection.passive.comm_id is None and not isinstance(fields, (Rej, SidrRep)):
             # The REP was not captured; this message names both ids.
             connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
             self._index.add_passive(connection)
@@ -100,26 +99,26 @@ class Registry:
         first = next((step.message for step in connection.steps if step.message.type == "REP"), None)
         if first is None or connection.request is None or not is_twin(first, message):
             return None
-        request = connection.steps[0].message
-        twin = new_connection(self._number(), request, self._endpoint_names)
+        request = next(step.message for step in connection.steps if step.message.type == "REQ")
+        twin = new_connection(self._number(), request, connection.request, self._endpoint_names)
         twin.proxied_copy_of = connection
         self._enter(twin)
         self._apply(twin, "active", request)
         return twin
 
-    def _bind(self, connection: Connection, message: CmMessage) -> None:
+    def _bind(self, connection: Connection, message: CmMessage, fields: Rep | Mra) -> None:
         """Learn the passive end from its MRA or REP. A REP after an end (a REQ taken as new) replaces what was."""
-        passive, fields = connection.passive, message.fields
+        passive = connection.passive
         if passive.comm_id is not None and passive.comm_id != fields.local_comm_id:
             if passive.state not in ("REQ_RCVD", "MRA_REQ_SENT", "IDLE", "LISTEN", "TIMEWAIT"):
                 return  # a second answer while the first one stands: not a new life
             self._index.release(connection)
             self._leave(connection)
             passive.timewait = None
-        elif passive.comm_id is not None and (message.type == "MRA" or connection.reply is not None):
+        elif passive.comm_id is not None and (isinstance(fields, Mra) or connection.reply is not None):
             return
         passive.comm_id = fields.local_comm_id
-        if message.type == "REP":
+        if isinstance(fields, Rep):
             connection.reply = fields
             passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
             passive.ca_guid = fields.local_ca_guid

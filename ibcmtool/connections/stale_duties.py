@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import Deadline
+from ibcmtool.connections.matching import rej_reason
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait
 from ibcmtool.model import PEER, Conflict, Connection, Step
 
@@ -25,7 +26,7 @@ class StaleDuty(NamedTuple):
 
 def proved_stale(connection: Connection, reject: Step) -> Iterator[Conflict]:
     """The earlier connections that their holder, by this REJ of a later one, says to be alive: dead at their owner."""
-    if reject.message.fields.reason != STALE_CONNECTION:
+    if rej_reason(reject.message) != STALE_CONNECTION:
         return
     conflicts = connection.request_conflicts if reject.sender == "passive" else connection.reply_conflicts
     for conflict in conflicts:

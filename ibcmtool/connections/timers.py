@@ -5,8 +5,9 @@ All results are nanoseconds. A field that the capture did not show is None; what
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ibcmtool.messages import Req, Request
 from ibcmtool.model import Role
 
 MILLISECOND = 1_000_000
@@ -42,16 +43,9 @@ def cm_ack_timeout(ca_ack_delay: int, packet_life: int) -> int:
     return min(31, timeout)
 
 
-def field_of(message: Any, name: str) -> int | None:
-    """A field of a REQ or REP that may not have been captured, or may be a SIDR message, which has no timers."""
-    value: int | None = getattr(message, name, None)
-    return value
-
-
-def packet_life(request: Any) -> int | None:
-    """The largest packet life (5-bit) that fits the REQ's Local ACK Timeout: ack delay + 2 * life <= timeout."""
-    timeout = field_of(request, "primary_local_ack_timeout")
-    return None if timeout is None else max(timeout - 1, 0)
+def packet_life(ack_timeout: int | None) -> int | None:
+    """The largest packet life (5-bit) that fits a Local ACK Timeout: ack delay + 2 * life <= timeout."""
+    return None if ack_timeout is None else max(ack_timeout - 1, 0)
 
 
 class Wait(NamedTuple):
@@ -62,26 +56,33 @@ class Wait(NamedTuple):
     assumed: bool  # a field was not captured; defaults stand in
 
 
-def response_wait(request: Any, role: Role) -> Wait:
+def response_wait(request: Request | None, role: Role) -> Wait:
     """How long `role` waits for the answer to its REQ, REP or DREQ.
 
     The active side waits for the Remote CM Response Timeout and two packet lives, the passive side for the Local CM
-    Response Timeout (Linux adds no path time there).
+    Response Timeout (Linux adds no path time there). A SIDR_REQ has no timers.
     """
-    asked = field_of(request, "remote_cm_response_timeout" if role == "active" else "local_cm_response_timeout")
-    life = packet_life(request)
+    if not isinstance(request, Req):
+        return wait_for(None, None, role)
+    asked = request.remote_cm_response_timeout if role == "active" else request.local_cm_response_timeout
+    return wait_for(asked, request.primary_local_ack_timeout, role)
+
+
+def wait_for(asked: int | None, ack_timeout: int | None, role: Role) -> Wait:
+    """The same by the answer time that is asked for, and by the Local ACK Timeout; None: not captured."""
+    life = packet_life(ack_timeout)
     known = asked is not None
     asked = DEFAULT_RESPONSE_TIMEOUT if asked is None else asked
     path = 2 * exponent(life) if role == "active" and life is not None else 0
     return Wait(linux(asked), exponent(asked) + path, not known)
 
 
-def max_cm_retries(request: Any) -> int | None:
+def max_cm_retries(request: Request | None) -> int | None:
     """Max CM Retries of the REQ: how often a message may be sent again; None if not captured."""
-    return field_of(request, "max_cm_retries")
+    return request.max_cm_retries if isinstance(request, Req) else None
 
 
-def retry_budget(request: Any, role: Role) -> int:
+def retry_budget(request: Request | None, role: Role) -> int:
     """The longest time from a first REQ, REP or DREQ until its sender gives up (nominal)."""
     retries = max_cm_retries(request)
     return (1 + (DEFAULT_MAX_CM_RETRIES if retries is None else retries)) * response_wait(request, role).nominal

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
-from ibcmtool.connections.timers import DEFAULT_ACK_TIMEOUT, field_of
+from ibcmtool.connections.timers import DEFAULT_ACK_TIMEOUT
 from ibcmtool.connections.timewait_models import MODELS, Interval
+from ibcmtool.messages import Rep, Reply, Req, Request
 from ibcmtool.model import Role, Timewait, TimewaitModel
 
 
-def timewait(start: int, request: Any, reply: Any, role: Role, model: TimewaitModel = "auto") -> Timewait:
+def timewait(
+    start: int, request: Request | None, reply: Reply | None, role: Role, model: TimewaitModel = "auto"
+) -> Timewait:
     """The timewait of one end that lets go at `start`."""
-    ack_timeout, delay = field_of(request, "primary_local_ack_timeout"), field_of(reply, "target_ack_delay")
+    ack_timeout = request.primary_local_ack_timeout if isinstance(request, Req) else None
+    delay = reply.target_ack_delay if isinstance(reply, Rep) else None
     minimum, likely, maximum = _interval(ack_timeout, delay, role, model)
     return Timewait(start, start + minimum, start + likely, start + maximum, ack_timeout is None, model)
 

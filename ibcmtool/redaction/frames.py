@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from dissectors.icrc import icrc_of, icrc_ok, vcrc_of
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE, UD_SEND_ONLY_IMMEDIATE
@@ -18,6 +17,8 @@ from ibcmtool.connections.codes import (
     PRIMARY_LID_REJECTED,
     TIMEOUT,
 )
+from ibcmtool.connections.matching import rej_reason
+from ibcmtool.messages import PAIRED, Req, SidrReq
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
 from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
@@ -40,7 +41,8 @@ class Redactor:
     def __init__(self) -> None:
         self._names = Pseudonyms()
         self._decode = Decoder()
-        self._requests: OrderedDict[Any, tuple[Any, Any]] = OrderedDict()  # service id, private data by comm id
+        # Service id and private data by comm id.
+        self._requests: OrderedDict[int | None, tuple[int, bytes]] = OrderedDict()
 
     def __call__(self, frame: Frame) -> Frame:
         """The frame as a stranger may see it. A frame that says nothing about connections or addresses comes empty."""
@@ -121,7 +123,7 @@ class Redactor:
             elif slot.name.endswith("_lid"):
                 yield at, end, names.lid(int.from_bytes(value, "big")).to_bytes(2, "big")
             elif slot.name == "additional_reject_info":
-                yield at, end, self._info(message.fields.reason, bytes(value))
+                yield at, end, self._info(rej_reason(message), bytes(value))
             elif slot.name in ("private_data", "additional_info", "data"):
                 yield at, at + len(value), self._private(message, slot.name, value)
 
@@ -142,14 +144,14 @@ class Redactor:
         if slot != "private_data":
             return bytes(len(data))
         fields = message.fields
-        if message.type in ("REQ", "SIDR_REQ"):
-            number = fields.local_comm_id if message.type == "REQ" else fields.request_id
+        if isinstance(fields, (Req, SidrReq)):
+            number = fields.local_comm_id if isinstance(fields, Req) else fields.request_id
             request = fields.service_id or 0, data
             self._requests[number] = request
             if len(self._requests) > MOST_REQUESTS:
                 self._requests.popitem(last=False)
         else:
-            ids = (getattr(fields, "remote_comm_id", None), getattr(fields, "local_comm_id", None))
+            ids = (fields.remote_comm_id, fields.local_comm_id) if isinstance(fields, PAIRED) else ()
             request = next((self._requests[one] for one in ids if one in self._requests), (0, b""))
         return redacted(request[0], message.type, request[1], data, self._names)
 

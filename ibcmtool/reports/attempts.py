@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ibcmtool import formatting
+from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import Connection
 from ibcmtool.reports import rejects
 from ibcmtool.reports.clock import Clock
@@ -84,7 +85,7 @@ def target(group: Attempts) -> str:
 def retry_of(connection: Connection) -> Retry | None:
     """When the consumer of a single attempt can safely try again; None where no REJ 10 tells it to wait."""
     step = connection.reject
-    if connection.outcome != "rejected" or step is None or step.message.fields.reason != STALE_CONNECTION:
+    if connection.outcome != "rejected" or step is None or rej_reason(step.message) != STALE_CONNECTION:
         return None
     conflicts = connection.reply_conflicts if step.sender == "active" else connection.request_conflicts
     return safe_retry(conflicts, step.message.time)

@@ -16,9 +16,10 @@ import re
 from collections.abc import Callable
 
 from ibcmtool import services
+from ibcmtool.connections import matching
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
-from ibcmtool.messages import Rej, Req
+from ibcmtool.messages import Req
 from ibcmtool.model import Connection, Step
 
 ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
@@ -118,8 +119,7 @@ def timed_out(connection: Connection, step: Step) -> bool:
 
 def rej_reason(step: Step) -> int | None:
     """The reason of a REJ; None where the capture cut it off, and for other messages."""
-    fields = step.message.fields
-    return fields.reason if isinstance(fields, Rej) else None
+    return matching.rej_reason(step.message)
 
 
 # -- of a connection ---------------------------------------------------------------------------------------------------

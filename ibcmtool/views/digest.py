@@ -12,6 +12,7 @@ from collections.abc import Container
 from operator import attrgetter
 
 from ibcmtool import formatting, services
+from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import (
     SEVERITIES,
     Address,
@@ -131,7 +132,7 @@ def likeness_of(connection: Connection) -> Likeness:
     """All that the totals count of a connection: outcome, service, active and passive port, and the REJ's reason."""
     active, passive, outcome = connection.active.address, connection.passive.address, connection.outcome
     reject = connection.reject if outcome == "rejected" else None
-    reasons = () if reject is None else (reject.message.fields.reason,)
+    reasons = () if reject is None else (rej_reason(reject.message),)
     return outcome, services.connection_service(connection), active, passive, reasons
 
 

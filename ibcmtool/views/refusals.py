@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from ibcmtool import services
+from ibcmtool.connections.matching import rej_reason
+from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Role
 
 
@@ -23,8 +25,9 @@ def refusal_of(connection: Connection) -> Refusal | None:
         return None
     step = connection.reject
     if step is None:
-        return Refusal(getattr(connection.reply, "status", None), sidr=connection.sidr)
+        reply = connection.reply
+        return Refusal(reply.status if isinstance(reply, SidrRep) else None, sidr=connection.sidr)
     pairs = services.private_data(connection, step.message) or ()
     # A label says what a number is; the consumer's reason stands without one, first.
     words = next((value for label, value in pairs if not label), "") or ", ".join(f"{one} {two}" for one, two in pairs)
-    return Refusal(step.message.fields.reason, words, step.sender)
+    return Refusal(rej_reason(step.message), words, step.sender)

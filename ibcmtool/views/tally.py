@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.messages import Rej
 from ibcmtool.model import SEVERITIES, CmMessage, Connection, Outcome, Severity, Step
 from ibcmtool.views.capture_points import Arrival
 from ibcmtool.views.peak import Peak
@@ -116,7 +117,8 @@ def given_up_unseen(connection: Connection) -> bool:
 
 
 def _gives_up(message: CmMessage) -> bool:
-    return message.type == "REJ" and message.fields.reason == TIMEOUT and message.fields.remote_comm_id == 0
+    fields = message.fields
+    return isinstance(fields, Rej) and fields.reason == TIMEOUT and fields.remote_comm_id == 0
 
 
 def closer_of(connection: Connection) -> Closer | None:

@@ -1,6 +1,6 @@
 """Readers of what is needed of the headers in front of a message, and of its ids.
 
-Written by scripts/layouts.py from `fields_desc` of the layers in dissectors: change the layers, or HEADERS there.
+Written by scripts/readers.py from `fields_desc` of the layers in dissectors: change the layers, or HEADERS there.
 Each takes a buffer and an offset in it, and raises struct.error where the buffer ends before what it reads.
 """
 

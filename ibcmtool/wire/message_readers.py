@@ -1,6 +1,6 @@
 """Readers of the messages of Communication Management, whole ones, from the data behind the MAD header on.
 
-Written by scripts/layouts.py from `fields_desc` of the layers in dissectors: change the layers.
+Written by scripts/readers.py from `fields_desc` of the layers in dissectors: change the layers.
 Each takes a buffer and an offset in it, and raises struct.error where the buffer ends before what it reads.
 """
 

@@ -1,7 +1,7 @@
 """Fields of layers by their names: where they stand, and what they hold, whole or cut.
 
 No offset and no width is written down here: they come from layouts.py, which a script writes from the layers (a test
-holds it equal to them), so that reading a capture need not load Scapy. The same script writes message_readers.py and
+holds it equal to them), so that reading a capture need not load Scapy. scripts/readers.py writes message_readers.py and
 header_readers.py, which read what every frame or message needs: several times as fast, and only where nothing is cut.
 """
 

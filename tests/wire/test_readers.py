@@ -33,13 +33,17 @@ def machine_values(packet: Packet) -> tuple[Any, ...]:
     return tuple(values)
 
 
+def script_named(root: Path, name: str) -> SimpleNamespace:
+    path = root / "scripts" / f"{name}.py"
+    namespace: dict[str, Any] = {"__name__": name, "__file__": str(path)}
+    exec(compile(path.read_text(encoding="utf-8"), path.name, "exec"), namespace)
+    return SimpleNamespace(**namespace)
+
+
 @pytest.fixture(scope="module")
 def script(root: Path) -> SimpleNamespace:
     """The script that writes the readers."""
-    source = (root / "scripts" / "layouts.py").read_text(encoding="utf-8")
-    namespace: dict[str, Any] = {"__name__": "layouts", "__file__": str(root / "scripts" / "layouts.py")}
-    exec(compile(source, "layouts.py", "exec"), namespace)
-    return SimpleNamespace(**namespace)
+    return script_named(root, "readers")
 
 
 def message_reader(layer: type[Packet]) -> Callable[[bytes, int], Any] | None:
@@ -148,13 +152,13 @@ def test_odd_widths_and_little_endian_numbers(script: SimpleNamespace) -> None:
     assert machine_values(Odd(data)) == tuple(fields)
 
 
-def test_what_the_script_writes_is_in_place(root: Path, script: SimpleNamespace) -> None:
+def test_what_the_scripts_write_is_in_place(root: Path, script: SimpleNamespace) -> None:
     """The layers' own field lists are what counts."""
-    package = root / "ibcmtool"
-    assert (package / "wire" / "layouts.py").read_text(encoding="utf-8") == script.layouts()
-    assert (package / "messages.py").read_text(encoding="utf-8") == script.messages()
-    assert (package / "service_ports.py").read_text(encoding="utf-8") == script.ports()
+    package, layouts = root / "ibcmtool", script_named(root, "layouts")
+    assert (package / "wire" / "layouts.py").read_text(encoding="utf-8") == layouts.layouts()
+    assert (package / "messages.py").read_text(encoding="utf-8") == layouts.messages()
+    assert (package / "service_ports.py").read_text(encoding="utf-8") == layouts.ports()
     assert (package / "wire" / "message_readers.py").read_text(encoding="utf-8") == script.message_readers()
     assert (package / "wire" / "header_readers.py").read_text(encoding="utf-8") == script.header_readers()
-    for layer in script.LAYERS:
+    for layer in layouts.LAYERS:
         assert readers.layout(layer.__name__) == layout(layer)

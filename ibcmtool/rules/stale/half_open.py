@@ -9,11 +9,12 @@ from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, guid, qpn
+from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first, refused_as_stale, rejected
+from ibcmtool.rules.conditions import first, refused_as_stale, rej_reason, rejected
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import of_type, role_of
+from ibcmtool.rules.steps import fields_of, of_type, role_of
 from ibcmtool.values import Duration, Guid, Qpn
 
 OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
@@ -81,7 +82,7 @@ def stale_refusal_ignored(connection: Connection, step: Step, context: Context) 
     gap = step.message.time - reject.message.time
     if not context.covered(connection, reject.message.time, step.message.time):
         return
-    if reject.message.fields.reason == STALE_CONNECTION and not later and gap > CROSSING:
+    if rej_reason(reject) == STALE_CONNECTION and not later and gap > CROSSING:
         yield Verdict(
             f"{end_name(connection.active)} sent an RTU {duration(gap)} after the REJ 10 that ended this attempt.",
             (reject, step),
@@ -214,7 +215,7 @@ def _came_back(context: Context, connection: Connection, dreq: Step) -> str:
     if role is None or request is None or request.message.destination != connection.peer(role).address:
         return ""
     after = request.message.time - dreq.message.time
-    number, before = request.message.fields.local_qpn, connection.end(role).qpn
+    number, before = fields_of(request, Req).local_qpn, connection.end(role).qpn
     if after <= 0 or number is None or number == before:
         return ""  # with the same QPN it is a matter of S01 and S02
     return (

@@ -15,7 +15,7 @@ from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import first
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER
-from ibcmtool.rules.steps import of_type, receiver_end, sender_end
+from ibcmtool.rules.steps import of_type, receiver_end, request_of, sender_end
 from ibcmtool.values import Duration, Qpn
 
 
@@ -42,7 +42,7 @@ T05 = rule(
 @T05.on_step("DREQ", history=first, when=_ignored, needs=("sender", "request"))
 def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     sender, receiver = sender_end(connection, step), receiver_end(connection, step)
-    named, request = _named(step), connection.request
+    named, request = _named(step), request_of(connection)
     if named is None or receiver.qpn in (None, named) or request.transport_service_type == EXTENDED:
         return
     yield Verdict(

@@ -15,6 +15,7 @@ from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
+from ibcmtool.messages import Rep, Reply, Req, Request
 from ibcmtool.model import Conflict, Connection, Step, Timewait
 from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import entangled, first
@@ -131,12 +132,16 @@ def _early(connection: Connection, step: Step, reuse: Reuse, limit: int, what: s
             "timewait_likely": Duration(timewait.likely - timewait.start),
             "timewait_maximum": Duration(timewait.maximum - timewait.start),
             "free_from": Time(timewait.likely),
-            "same_starting_psn": (own and own.starting_psn) == (before and before.starting_psn),
-            "local_ack_timeout": old.request and old.request.primary_local_ack_timeout,
-            "target_ack_delay": old.reply and old.reply.target_ack_delay,
+            "same_starting_psn": _starting_psn(own) == _starting_psn(before),
+            "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
+            "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
         related=(old,),
     )
+
+
+def _starting_psn(fields: Request | Reply | None) -> int | None:
+    return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
 T08 = rule(
