@@ -289,13 +289,14 @@ class Result(NamedTuple):
 
 
 class Records(Sink):
-    """Remembers all connections, events and findings; the findings that concern whole inputs apart."""
+    """Remembers all that an engine hands out; the findings that concern whole inputs apart."""
 
     def __init__(self) -> None:
         self.connections: dict[int, Connection] = {}
         self.events: list[Event] = []
         self.findings: list[Finding] = []
         self.of_inputs: list[Finding] = []
+        self.inputs: list[InputInfo] = []
 
     def event(self, event: Event) -> None:
         self.connections[event.connection.id] = event.connection
@@ -303,6 +304,9 @@ class Records(Sink):
 
     def finding(self, finding: Finding, event: Event | None) -> None:
         (self.of_inputs if event is None else self.findings).append(finding)
+
+    def input(self, info: InputInfo) -> None:
+        self.inputs.append(info)
 
     def result(self) -> Result:
         return Result([self.connections[number] for number in sorted(self.connections)], self.findings)
