@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from typing_extensions import Self
-
 __all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
 
 MAX_COMPRESSIONS = 2  # a .pcap.gz inside a .zst, and no further
@@ -56,7 +54,7 @@ class Capture:
             self._frames.close()
         self._window.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Capture:
         return self
 
     def __exit__(
