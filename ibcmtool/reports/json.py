@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from ibcmtool import __version__, formatting
 from ibcmtool.model import Analysis, Connection, Finding, InputInfo, Policy, rank
@@ -19,9 +19,6 @@ from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters, frames_of, tids_of
 from ibcmtool.reports.pieces import in_pieces
 from ibcmtool.views.attempts import Attempts, Grouping
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 SCHEMA = "ibcmtool.analysis/1"
 
@@ -77,7 +74,7 @@ class Document:
             summary = summary_object(self._outcomes, codes, self._grouping.groups())
             write(f'"summary": {json.dumps(summary)}\n}}\n')
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Document:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ibcmtool.model import CmMessage, Frame
 from ibcmtool.sources.files import Capture
 from ibcmtool.verify import tshark
-from ibcmtool.verify.faults import FAULTS, MISPLACED, NOT_A_MAD
+from ibcmtool.verify.faults import MISPLACED, NOT_A_MAD, known
 from ibcmtool.verify.fields import LAYERS, MISPLACED_QPN, WIRESHARK, Field
 from ibcmtool.verify.tshark import Shown
 from ibcmtool.wire import detail
@@ -91,7 +91,7 @@ def compare(result: Comparison, number: int, layers: Iterable[LayerDetail], mess
         if layer.layer not in LAYERS:
             continue
         values = {item.name: _plain(item.value) for item in layer.fields}
-        known = {name: value for name, value in values.items() if value is not None}
+        present = {name: value for name, value in values.items() if value is not None}
         for name, ours in values.items():
             if layer.layer == f"CM_{message.type}" and _plain(read[name]) != ours:
                 where = f"{layer.layer}.{name}, layer and bulk reader"
@@ -101,7 +101,7 @@ def compare(result: Comparison, number: int, layers: Iterable[LayerDetail], mess
             key = (layer.layer, name)
             for shown_as, theirs in _shown(key, ours, seen):
                 result.fields += 1
-                fault = _fault(key, known, ours, theirs, shown_as)
+                fault = _fault(key, present, ours, theirs, shown_as, result.tshark_version)
                 if fault is not None:
                     result.faults[fault] += 1
                 elif ours != theirs:
@@ -116,11 +116,14 @@ def _shown(key: Field, ours: Value, seen: Shown) -> Iterator[tuple[str, Value]]:
             yield name, theirs
 
 
-def _fault(key: Field, values: dict[str, int | bytes], ours: Value, theirs: Value, shown_as: str) -> str | None:
+def _fault(
+    key: Field, values: dict[str, int | bytes], ours: Value, theirs: Value, shown_as: str, version: str
+) -> str | None:
     if ours == theirs:
         return MISPLACED if shown_as == MISPLACED_QPN else None
-    predicted, why = FAULTS.get(key, (None, ""))
-    return why if predicted is not None and ours is not None and predicted(values) == theirs else None
+    if ours is None:
+        return None
+    return next((fault.why for fault in known(key, version) if fault.predicted(values) == theirs), None)
 
 
 def _plain(value: int | str | bytes | None) -> Value:

@@ -26,8 +26,9 @@ def tshark(run: Run, tmp_path: Path, root: Path, require_tool: Callable[[str], s
     command = [program]
     if os.geteuid() == 0:
         # For root tshark heeds no variable: our folder covers the system's, for tshark alone.
+        # 4.0 names one, newer ones name their user's before it.
         folders = subprocess.run([program, "-G", "folders"], capture_output=True, text=True, check=True).stdout
-        place = re.search(r"^Extcap path:\s*(\S+)", folders, re.MULTILINE)
+        place = re.search(r"^(?:Global )?Extcap path:\s*(\S+)", folders, re.MULTILINE)
         assert place is not None
         script = 'mount --bind "$0" "$1" && shift && exec "$@"'
         command = [require_tool("unshare"), "--mount", "sh", "-c", script, str(folder), place[1], program]

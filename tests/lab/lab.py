@@ -19,8 +19,6 @@ import sys
 from importlib.metadata import requires
 from pathlib import Path
 
-from typing_extensions import Self
-
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)  # this folder is the package `lab`
 
@@ -47,7 +45,7 @@ class Lab:
         self.one = Machine(1, self.image, self.share, wire)
         self.two = Machine(2, self.image, self.share, Wire(wire.there, wire.here))
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Lab:
         self.image.build()
         try:
             for machine in (self.one, self.two):

@@ -11,7 +11,6 @@ from typing import Any
 
 from lab.lab import IBCMTOOL
 from lab.machine import Machine
-from typing_extensions import Self
 
 from ibcmtool.model import CmMessage
 from ibcmtool.sources.files import open_capture
@@ -37,7 +36,7 @@ class Watch:
         self.connections: list[dict[str, Any]] = []
         self.said = ""  # on stderr
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Watch:
         self._folder.mkdir(exist_ok=True)
         for path in self._folder.iterdir():
             path.unlink()

@@ -206,10 +206,28 @@ def test_known_faults_are_explained(tmp_path: Path) -> None:
     write_pcap(path, 1, map(bytes, packets))
     result = compare(path)
     assert result.differences == []
-    # Flow label, reserved bits and rate of the first path, rate of the second, one GID; REJ; DREQ; the foreign packet.
-    assert result.faults.total() == 8
+    # Flow label and reserved bits of the first path, one GID; REJ; DREQ; the foreign packet; the rates of both paths.
+    rates = len(faults.known(("CM_REQ", "primary_packet_rate"), result.tshark_version)) * 2
+    assert result.faults.total() == 6 + rates
     assert result.faults[faults.MISPLACED] == 1
     assert result.faults[faults.NOT_A_MAD] == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "reserved", "rate"),
+    [("4.0.17", [2], [0x2B]), ("4.4.0rc1", [3], []), ("4.4.19", [3], []), ("5.0", [3], [])],
+)
+def test_a_fault_is_known_in_the_versions_that_have_it(version: str, reserved: list[int], rate: list[int]) -> None:
+    values = {"primary_flow_label": 0xABCDE}
+    for name, shown in (("reserved_90", reserved), ("primary_packet_rate", rate)):
+        assert [fault.predicted(values) for fault in faults.known(("CM_REQ", name), version)] == shown
+
+
+def test_the_fault_of_another_version_explains_nothing(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = "4.4.19" if tshark.version().startswith("4.0.") else "4.0.17"
+    monkeypatch.setattr(comparison.tshark, "version", lambda: other)
+    different = {one.field for one in compare(captures / "rping.pcap").differences}
+    assert "CM_REQ.reserved_90" in different
 
 
 def test_cut_frames(captures: Path, tmp_path: Path) -> None:

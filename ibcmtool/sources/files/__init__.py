@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from typing_extensions import Self
-
     from ibcmtool.sources.files.records import RecordReader
 
 __all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
@@ -57,7 +55,7 @@ class Capture:
             self._frames.close()
         self._window.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Capture:
         return self
 
     def __exit__(

@@ -17,8 +17,6 @@ from ibcmtool.sources.live import LiveSource
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from typing_extensions import Self
-
 BATCHES = 16
 PATIENCE = 0.2  # seconds between two looks at `stop`
 FAREWELL = 2.0  # seconds that a source has to end in
@@ -43,7 +41,7 @@ class Reading:
         self._stop = Event()
         self._threads: list[Thread] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Reading:
         opened: list[LiveSource] = []
         try:
             for source in self._sources:

@@ -43,6 +43,8 @@ def compare(path: Path) -> int:
     """Compare all frames; returns how many there were."""
     with open_capture(str(path), 0) as capture:
         frames = list(capture)
+    if frames and frames[0].link_type == 247:
+        pytest.skip("Wireshark does not read link type 247")
     rows = tshark(path)
     assert [frame.number for frame in frames] == [row[0] for row in rows]
     for frame, (_, time, length, captured) in zip(frames, rows, strict=True):
