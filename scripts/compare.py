@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Runs two installed ibcmtools over all captures and demands the same output, byte for byte.
 
 Usage: compare.py PYTHON OTHER_PYTHON CAPTURE_OR_FOLDER...
@@ -51,8 +52,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def captures(places: Sequence[Path]) -> list[Path]:
-    """The captures among these files and in these folders."""
-    found = [path for place in places for path in ([place] if place.is_file() else sorted(place.rglob("*.*")))]
+    """The captures among these files and in these folders, as far as they are here."""
+    found = [
+        path
+        for place in places
+        if place.exists()
+        for path in ([place] if place.is_file() else sorted(place.rglob("*.*")))
+    ]
     return [path for path in found if any(kind in path.suffixes for kind in (".pcap", ".pcapng", ".erf"))]
 
 
