@@ -10,12 +10,14 @@ Exit code 1 and one line for each command whose stdout, stderr or exit code diff
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -32,8 +34,8 @@ COMMANDS = (
 
 def main(arguments: Sequence[str]) -> int:
     if arguments[0] == "--record":
-        for name, outcome in record(list(map(Path, arguments[1:]))):
-            print(json.dumps([name, outcome]))
+        for name, result in record(list(map(Path, arguments[1:]))):
+            print(json.dumps([name, result]), flush=True)  # or the next process would print it again
         return 0
     pythons, places = arguments[:2], list(map(Path, arguments[2:]))
     recorders = [
@@ -64,13 +66,14 @@ def captures(places: Sequence[Path]) -> list[Path]:
 
 def record(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Each command line with what came of it; the empty one with the version. Nothing is printed by this process."""
-    for module in ("analyze", "decode", "timeline"):  # loaded once, for all
-        import_module(f"ibcmtool.cli.{module}")
     yield "", outcome(["--version"])
-    for path in paths:
-        for command in COMMANDS:
-            line = [command[0], str(path), *command[1:]]
-            yield " ".join(line), hashlib.sha256(outcome(line).encode("utf-8", "surrogateescape")).hexdigest()
+    lines = [[command[0], str(path), *command[1:]] for path in paths for command in COMMANDS]
+    app = import_module("ibcmtool.cli").app
+    for line in lines[: len(COMMANDS)]:  # so that all that they need is loaded once, not in each process
+        with suppress(SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            app(line)
+    for line in lines:
+        yield " ".join(line), hashlib.sha256(outcome(line).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def outcome(arguments: Sequence[str]) -> str:
