@@ -40,6 +40,9 @@ class Companion:
         self.told.close()
 
 
+pytestmark = pytest.mark.pure  # `employ` exchanges the scout; `jumps` the window
+
+
 def employ(patch, *, stripe=2000, chunk=600, companion=Companion):
     """Have files of any size walked with a prescan, in small pieces."""
     patch.setattr(prescan, "LARGE", 0)
