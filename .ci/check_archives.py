@@ -15,6 +15,7 @@ SDIST_NEEDS = (
     "pyproject.toml",
     "README.md",
     "LICENSE",
+    "hatch_build.py",
     "captures/README.md",
     "captures/linux-rxe/rping.pcap",
     "scripts/test",

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import inputs
-from benchmarks.run import ENVIRONMENT
+from benchmarks.measuring import ENVIRONMENT
 
 MESSAGES_OF_A_LIFE = 5
 SLICES = 20  # a second is written in so many pieces
@@ -31,20 +31,21 @@ def main() -> None:
     parser.add_argument("what", choices=("rate", "soak"))
     parser.add_argument("--rate", type=int, help="CM messages a second")
     parser.add_argument("--seconds", type=int)
+    parser.add_argument("--ibcmtool", default=str(Path(sys.executable).with_name("ibcmtool")), help="the command")
     parser.add_argument("arguments", nargs="*", help="of ibcmtool live, behind --")
     options = parser.parse_args()
     rate = options.rate or (50_000 if options.what == "rate" else 500)
     seconds = options.seconds or (20 if options.what == "rate" else 3600)
     arguments = options.arguments or ["--quiet"]
     if options.what == "rate":
-        run_rate(rate, seconds, arguments)
+        run_rate(options.ibcmtool, rate, seconds, arguments)
     else:
-        run_soak(rate, seconds, arguments)
+        run_soak(options.ibcmtool, rate, seconds, arguments)
 
 
-def run_rate(rate: int, seconds: int, arguments: list[str]) -> None:
+def run_rate(ibcmtool: str, rate: int, seconds: int, arguments: list[str]) -> None:
     pieces = list(slices(rate, seconds))  # made before: making them takes longer than reading them
-    reader = start(arguments)
+    reader = start(ibcmtool, arguments)
     assert reader.stdin is not None
     begun = time.perf_counter()
     for number, piece in enumerate(pieces):
@@ -64,8 +65,8 @@ def run_rate(rate: int, seconds: int, arguments: list[str]) -> None:
     print(f"processor {processor:.1f} s, memory {memory:.0f} MB, at most {most:.0f} MB")
 
 
-def run_soak(rate: int, seconds: int, arguments: list[str]) -> None:
-    reader = start(arguments)
+def run_soak(ibcmtool: str, rate: int, seconds: int, arguments: list[str]) -> None:
+    reader = start(ibcmtool, arguments)
     assert reader.stdin is not None
     print(f"ibcmtool live - {' '.join(arguments)}: {rate:,} messages a second for {seconds:,} s\n")
     print(f"{'minute':>7}{'messages':>12}{'memory MB':>11}", flush=True)
@@ -92,8 +93,8 @@ def slices(rate: int, seconds: int) -> Iterator[bytes]:
         yield b"".join(inputs.record(*frame) for _, frame in zip(range(rate // SLICES), frames, strict=False))
 
 
-def start(arguments: list[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ibcmtool", "live", "-", *arguments]
+def start(ibcmtool: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    command = [ibcmtool, "live", "-", *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=ENVIRONMENT, bufsize=0)
 
 

@@ -1,7 +1,8 @@
-"""Measures ibcmtool beside tshark, capinfos, Scapy and dpkt on the same machine, in turn, and prints the tables.
+"""Measures ibcmtool, compiled and pure, beside tshark, capinfos, Scapy and dpkt on the same machine, in turn.
 
-    .venv/bin/python benchmarks/run.py                 # everything: some GB of disk, about ten minutes
+    .venv/bin/python benchmarks/run.py                 # everything: some GB of disk, about half an hour
     .venv/bin/python benchmarks/run.py --scale 0.1     # a tenth of every input, for a quick look
+    .venv/bin/python benchmarks/run.py --installs DIR  # keeps the two installed ibcmtools there, for the next run
 
 Inputs are built in a temporary folder and removed. Each figure is the best of several whole processes, start-up
 included, with warm files; the commands take turns, so that a machine that slows down slows all of them. Memory is the
@@ -17,16 +18,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from time import perf_counter
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import inputs
+from benchmarks import inputs, live
+from benchmarks.installs import KINDS, install
+from benchmarks.measuring import Measure, best_of, measure, table
 
-TSHARK = ["tshark", "-Y", "infiniband.mad.mgmtclass==7", "-T", "fields", "-e", "frame.number", "-r"]
+CM = ["-Y", "infiniband.mad.mgmtclass==7"]
+TSHARK = ["tshark", *CM, "-T", "fields", "-e", "frame.number", "-r"]
+TSHARK_JSON = ["tshark", *CM, "-T", "json", "-r"]
 SCAPY = """\
 import sys
 from dissectors import *
@@ -35,97 +38,113 @@ for packet in PcapReader(sys.argv[1]):
     CM_REQ in packet
 """
 DPKT = "import sys, dpkt\nfor time, frame in dpkt.pcap.Reader(open(sys.argv[1], 'rb')): dpkt.ethernet.Ethernet(frame)"
-# An installed ibcmtool has its modules compiled; so has a checkout, unless the environment forbids to keep them.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 SLOW_SHARE = 50  # Scapy and dpkt read only so small a part of the input; their time is multiplied
+ANALYZE = ["analyze", "--fail-on", "never"]
+LIVE_RATE, LIVE_SECONDS = 50_000, 20
 
-
-class Measure(NamedTuple):
-    """One command on one input."""
-
-    seconds: float
-    megabytes: float
-
-
-def measure(command: Sequence[str]) -> Measure:
-    """One whole process. Raises RuntimeError when it fails (exit code 1 is a finding, not a failure)."""
-    start = perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        raise RuntimeError(f"exit code {process.returncode}: {' '.join(command)}")
-    return Measure(seconds, usage.ru_maxrss / 1024)
-
-
-def best_of(commands: dict[str, list[str]], rounds: int) -> dict[str, Measure]:
-    """All commands in turn, so many rounds; the best time and the largest memory of each."""
-    seen: dict[str, list[Measure]] = {name: [] for name in commands}
-    for _ in range(rounds):
-        for name, command in commands.items():
-            seen[name].append(measure(command))
-    return {name: Measure(min(m.seconds for m in ms), max(m.megabytes for m in ms)) for name, ms in seen.items()}
-
-
-def table(title: str, measured: dict[str, Measure], megabytes: float) -> None:
-    ours = measured["ibcmtool"].seconds
-    print(f"\n{title}\n")
-    print(f"{'':<28}{'seconds':>9}{'MB/s':>8}{'memory MB':>11}{'time / ours':>13}")
-    for name, (seconds, memory) in measured.items():
-        print(f"{name:<28}{seconds:>9.2f}{megabytes / seconds:>8.0f}{memory:>11.0f}{seconds / ours:>13.2f}")
-    sys.stdout.flush()
+# What the compiled build is to reach on a quiet machine: our row, their row, at most this ratio of times.
+TARGETS = (
+    ("analyze, text", "tshark, frame numbers", 0.75),
+    ("analyze, jsonl", "tshark, all CM fields", 0.6),
+    ("analyze, jsonl", "tshark, json", 0.11),
+)
+DATA_TARGET = 1.5  # data-heavy, 2 GB: of the time of capinfos
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="size of the inputs, 1 is full")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--installs", type=Path, help="folder that keeps the two environments")
+    parser.add_argument("--earlier", help="command `ibcmtool` of an earlier version, to be measured as well")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ibcmtool-benchmark-") as folder:
-        run(Path(folder), options.scale, options.rounds)
+    with tempfile.TemporaryDirectory(prefix="ibcmtool-benchmark-") as temporary:
+        folder = Path(temporary)
+        ours = {kind: install(kind, options.installs or folder) for kind in KINDS}
+        if options.earlier:
+            ours["earlier"] = options.earlier
+        run(folder, ours, options.scale, options.rounds)
 
 
-def run(folder: Path, scale: float, rounds: int) -> None:
-    ibcmtool = [sys.executable, "-m", "ibcmtool", "analyze", "--fail-on", "never"]
+def run(folder: Path, ours: dict[str, str], scale: float, rounds: int) -> None:
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, {shutil.which('tshark') or 'no tshark'}")
+    start_up(ours, rounds + 7)
+    data_heavy(folder, ours, scale, rounds)
+    cm_only(folder, ours, int(50_000 * scale), rounds)
+    growth(folder, ours["compiled"], int(25_000 * scale), rounds)
+    print()
+    for kind in KINDS:
+        print(f"{kind}: ", end="", flush=True)
+        live.run_rate(ours[kind], int(LIVE_RATE * min(scale, 1)), LIVE_SECONDS, ["--quiet"])
 
+
+def start_up(ours: dict[str, str], rounds: int) -> None:
     sample = str(inputs.SAMPLES / "rping.pcap")
-    small = best_of({"ibcmtool": [*ibcmtool, sample], "tshark": [*TSHARK, sample]}, rounds + 2)
-    table("A capture of 41 frames (start-up)", small, 0.005)
+    for title, arguments in (("--help", ["--help"]), ("a capture of 41 frames", [*ANALYZE, sample])):
+        commands = each(ours, f"ibcmtool {arguments[0]}", arguments)
+        commands["tshark"] = ["tshark", "--help"] if title == "--help" else [*TSHARK, sample]
+        table(f"Start-up: {title}", best_of(commands, rounds), 0.005)
 
+
+def each(ours: dict[str, str], name: str, arguments: list[str]) -> dict[str, list[str]]:
+    """The same for each of our builds; the compiled one has the plain name."""
+    return {name if kind == "compiled" else f"{name}, {kind}": [command, *arguments] for kind, command in ours.items()}
+
+
+def data_heavy(folder: Path, ours: dict[str, str], scale: float, rounds: int) -> None:
     for megabytes, slow in ((220, True), (2000, False)):
         size = int(megabytes * scale * 1_000_000)
-        path = folder / f"data{megabytes}.pcap"
+        path = folder / "data.pcap"
         inputs.write(path, inputs.data_heavy(size))
-        commands = {
-            "ibcmtool": [*ibcmtool, "--format", "jsonl", str(path)],
-            "capinfos -c": ["capinfos", "-c", str(path)],
-        }
+        commands = each(ours, "analyze, jsonl", [*ANALYZE, "--format", "jsonl", str(path)])
+        commands["capinfos -c"] = ["capinfos", "-c", str(path)]
         if slow:
-            commands["tshark"] = [*TSHARK, str(path)]
+            commands["tshark, frame numbers"] = [*TSHARK, str(path)]
         measured = best_of(commands, rounds)
         if slow:
             measured |= slow_readers(folder, inputs.data_heavy(size // SLOW_SHARE))
         table(f"Data-heavy, {path.stat().st_size / 1e6:,.0f} MB", measured, path.stat().st_size / 1e6)
+        if not slow:
+            target(measured, "analyze, jsonl", "capinfos -c", DATA_TARGET)
         path.unlink()
 
-    lives = int(50_000 * scale)
+
+def cm_only(folder: Path, ours: dict[str, str], lives: int, rounds: int) -> None:
     path = folder / "cm.pcap"
     inputs.write(path, inputs.cm_only(lives))
     packed = folder / "cm.pcap.gz"
-    with path.open("rb") as plain, gzip.open(packed, "wb", compresslevel=6) as target:
-        shutil.copyfileobj(plain, target)
+    with path.open("rb") as plain, gzip.open(packed, "wb", compresslevel=6) as unpacked:
+        shutil.copyfileobj(plain, unpacked)
     commands = {
-        "ibcmtool": [*ibcmtool, "--format", "jsonl", str(path)],
-        "ibcmtool, gzip": [*ibcmtool, "--format", "jsonl", str(packed)],
-        "ibcmtool, text": [*ibcmtool, str(path)],
-        "tshark": [*TSHARK, str(path)],
+        **each(ours, "analyze, jsonl", [*ANALYZE, "--format", "jsonl", str(path)]),
+        **each(ours, "analyze, text", [*ANALYZE, str(path)]),
+        **each(ours, "decode", ["decode", str(path)]),
+        **each(ours, "decode, json", ["decode", "--format", "json", str(path)]),
+        "analyze, jsonl, gzip": [ours["compiled"], *ANALYZE, "--format", "jsonl", str(packed)],
+        "tshark, frame numbers": [*TSHARK, str(path)],
+        "tshark, all CM fields": [*tshark_fields(), str(path)],
+        "tshark, json": [*TSHARK_JSON, str(path)],
         "capinfos -c": ["capinfos", "-c", str(path)],
     }
     measured = best_of(commands, rounds) | slow_readers(folder, inputs.cm_only(lives // SLOW_SHARE))
     table(f"CM-only, {lives * 5:,} messages, {path.stat().st_size / 1e6:,.0f} MB", measured, path.stat().st_size / 1e6)
-    growth(folder, ibcmtool, lives // 2, rounds)
+    for row, other, most in TARGETS:
+        target(measured, row, other, most)
+    path.unlink()
+    packed.unlink()
+
+
+def target(measured: dict[str, Measure], row: str, other: str, most: float) -> None:
+    ratio = measured[row].seconds / measured[other].seconds
+    print(f"\n{row}: {ratio:.2f} of {other} ({'within' if ratio <= most else 'OVER'} the {most} aimed at)", flush=True)
+
+
+def tshark_fields() -> list[str]:
+    """tshark printing every CM field that it knows."""
+    listed = subprocess.run(["tshark", "-G", "fields"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t") for line in listed.splitlines()]
+    names = [row[2] for row in rows if row[0] == "F" and row[2].startswith("infiniband.cm.")]
+    return ["tshark", *CM, "-T", "fields", *(part for name in names for part in ("-e", name)), "-r"]
 
 
 def slow_readers(folder: Path, frames: Iterable[inputs.Timed]) -> dict[str, Measure]:
@@ -146,15 +165,15 @@ def slow_readers(folder: Path, frames: Iterable[inputs.Timed]) -> dict[str, Meas
     return found
 
 
-def growth(folder: Path, ibcmtool: list[str], lives: int, rounds: int) -> None:
+def growth(folder: Path, ibcmtool: str, lives: int, rounds: int) -> None:
     print("\nGrowth, CM-only, jsonl\n")
     print(f"{'messages':>10}{'seconds':>9}{'us/message':>12}{'memory MB':>11}{'time / first':>14}")
     first = 0.0
     for factor in (1, 2, 4, 8):
         path = folder / "growth.pcap"
         inputs.write(path, inputs.cm_only(lives * factor))
-        command = [*ibcmtool, "--format", "jsonl", str(path)]
-        seconds, memory = best_of({"ibcmtool": command}, max(1, rounds - factor // 4))["ibcmtool"]
+        command = [ibcmtool, *ANALYZE, "--format", "jsonl", str(path)]
+        [(seconds, memory)] = best_of({"": command}, max(1, rounds - factor // 4)).values()
         first = first or seconds
         count = lives * factor * 5
         print(f"{count:>10,}{seconds:>9.2f}{seconds / count * 1e6:>12.1f}{memory:>11.0f}{seconds / first:>14.2f}")

@@ -185,16 +185,6 @@ class Step:
     sightings: tuple[Sighting, ...] = ()  # where the same packet was captured again
 
 
-class Conflict(NamedTuple):
-    """A REQ or REP names a QPN that an earlier connection of the same CA used and may not have given back."""
-
-    other: Connection
-    owner: Role  # which end of `other` the reused QPN belongs to
-    same_peer: bool  # the message goes to the CA at the other end of `other`
-    owner_state: State  # states in `other` when the message was seen
-    peer_state: State
-
-
 @dataclass(slots=True, eq=False)
 class Connection:
     """One life between two ends, from the first REQ (or SIDR_REQ) until both let go. Written by the tracker only."""
@@ -229,6 +219,16 @@ class Connection:
 
     def peer(self, role: Role) -> End:
         return self.passive if role == "active" else self.active
+
+
+class Conflict(NamedTuple):
+    """A REQ or REP names a QPN that an earlier connection of the same CA used and may not have given back."""
+
+    other: Connection
+    owner: Role  # which end of `other` the reused QPN belongs to
+    same_peer: bool  # the message goes to the CA at the other end of `other`
+    owner_state: State  # states in `other` when the message was seen
+    peer_state: State
 
 
 class Event(NamedTuple):

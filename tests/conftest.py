@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ibcmtool.cli.version import compiled
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # How long an example takes says nothing on a machine that does other work as well.
@@ -19,6 +21,13 @@ settings.load_profile("ibcmtool")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write the expected outputs of the golden runs anew")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if compiled():
+        for item in items:
+            if item.get_closest_marker("pure"):
+                item.add_marker(pytest.mark.skip(reason="puts a Python object where compiled code has one of its own"))
 
 
 @pytest.fixture(scope="session")

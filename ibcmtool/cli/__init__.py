@@ -17,8 +17,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from ibcmtool import __version__
 from ibcmtool.cli.output import warn
+from ibcmtool.cli.version import version_line
 
 # In the order of --help. Each is the function of that name in the module of that name.
 COMMANDS = ("analyze", "timeline", "live", "sources", "counters", "decode", "explain", "verify", "wireshark")
@@ -77,7 +77,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"ibcmtool {__version__}")
+        print(version_line())
         raise typer.Exit
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, Frame, InputInfo
 
 
@@ -15,6 +17,7 @@ class Received(NamedTuple):
     item: CmMessage | DataPacket
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Sink:
     """Gets what was received, then its events, each with its findings and with the connection that it ended.
 

@@ -226,7 +226,7 @@ def sidr_two_answers(event: Event, context: Context) -> Iterator[Verdict]:
     answers = [step for step in of_type(connection, "SIDR_REP") if step.retransmission_of is None]
     one = answers[0]
     other = next((step for step in answers[1:] if _answer(step) != _answer(one)), None)
-    if not requests or other is None or None in (*_answer(one), *_answer(other)):
+    if not requests or other is None or None in _answer(one) + _answer(other):
         return
     asked = sum(request.message.time <= other.message.time + DISORDER for request in requests)
     repeated = asked > 1

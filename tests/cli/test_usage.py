@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ibcmtool import __version__, model
+
 Run = Callable[..., Any]
 
 
@@ -44,9 +46,8 @@ def test_help(command: str, run: Run) -> None:
 
 
 def test_version(run: Run) -> None:
-    from ibcmtool import __version__
-
-    assert run("--version").out == f"ibcmtool {__version__}\n"
+    kind = "pure Python" if Path(model.__file__).suffix == ".py" else "compiled"
+    assert run("--version").out == f"ibcmtool {__version__} ({kind})\n"
 
 
 @pytest.mark.parametrize("command", ["analyze", "timeline", "decode"])

@@ -46,9 +46,8 @@ class _Member(Protocol):
 
 
 class _GzipMember:
-    piece = 1 << 14
-
     def __init__(self) -> None:
+        self.piece = 1 << 14
         self.error = ""
         self._inflate = zlib.decompressobj(wbits=31)
 
@@ -79,11 +78,10 @@ class _GzipMember:
 
 
 class _ZstdFrame:
-    piece = 1 << 10
-
     def __init__(self) -> None:
         import zstandard
 
+        self.piece = 1 << 10
         self.error = ""
         self._library_error = zstandard.ZstdError
         self._frame = zstandard.ZstdDecompressor().decompressobj()

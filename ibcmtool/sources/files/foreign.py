@@ -35,7 +35,7 @@ MAGICS = (
     (b"%PDF-", "a PDF document", NOT_A_CAPTURE),
     (b"SQLite format 3\0", "an SQLite database", NOT_A_CAPTURE),
 )
-TAR_MAGIC = slice(257, 262)
+TAR_MAGIC_AT = 257
 ENOUGH = 16  # bytes to wait for, so that all but the tar archive is recognised
 SAMPLE = 512  # bytes that a text is recognised by, where there are so many
 UNKNOWN_HINT = "pcap, pcapng, ERF, and gzip or zstd of these are read; `capinfos FILE` tells whether Wireshark knows it"
@@ -46,7 +46,7 @@ def recognize(data: bytes) -> tuple[str, str] | None:
     for magic, what, hint in MAGICS:
         if data.startswith(magic):
             return f"is {what}, not a capture that can be read", hint
-    if data[TAR_MAGIC] == b"ustar":
+    if data[TAR_MAGIC_AT : TAR_MAGIC_AT + 5] == b"ustar":
         return "is a tar archive, not a capture", UNPACK
     if _is_text(data[:SAMPLE]):
         begin = " ".join(data[:40].decode("utf-8", "ignore").split())

@@ -210,6 +210,7 @@ def test_read_error_on_the_way(make, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.pure
 def test_non_blocking_input(monkeypatch):
     reader, writer = os.pipe()
     os.set_blocking(reader, False)

@@ -40,6 +40,9 @@ class Companion:
         self.task.close()
 
 
+pytestmark = pytest.mark.pure  # `use_prescan` exchanges the companion, `jumps` the window
+
+
 def use_prescan(patch, *, stripe=2000, chunk=600, companion=Companion):
     """Have files of any size walked with a prescan, in small pieces."""
     patch.setattr(prescan, "LARGE", 0)

@@ -104,6 +104,7 @@ def looked_at(monkeypatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(("container", "name"), FORMATS)
 def test_data_packets_are_passed_over(make, tmp_path, looked_at, container, name):
     contents = (["RC", "UD", "UC"] * 100 + ["REQ"]) * 2
@@ -131,6 +132,7 @@ def test_the_shape_of_one_encapsulation_misjudges_no_other(make, tmp_path, conta
         assert [message.frame for message in result.messages] == [5, 6, 7, 8, 9, 10, 11, 12], other
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("container", ["pcap", "pcapng", "erf"])
 def test_neighbours_are_seen_between_data_packets(make, tmp_path, looked_at, container):
     """Whatever shape the data packets of their link type have; and these are passed over as before."""
@@ -155,6 +157,7 @@ def test_neighbours_are_seen_between_data_packets(make, tmp_path, looked_at, con
             assert len(looked_at) <= 1 + len(told)
 
 
+@pytest.mark.pure
 def test_the_shape_follows_the_traffic(make, tmp_path, looked_at):
     """One VLAN first, then another: after REVIEW frames the second is known, and its frames are passed over."""
     first, second = (DATA["RC"][NAMES.index(f"Ethernet, {which}VLAN, IPv4")][1] for which in ("", "another "))
