@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from ibcmtool.evidence import confidence
@@ -22,6 +23,7 @@ from ibcmtool.rules.api import (
     Once,
     Rule,
     StepHandler,
+    StepTest,
     Verdict,
 )
 from ibcmtool.rules.context import Context
@@ -35,11 +37,20 @@ MOST_SUBJECTS = 4096  # that a rule remembers having spoken of, the newest
 _NO_MESSAGE = frozenset(EVENT_KINDS)
 
 
+class Asked(NamedTuple):
+    """A rule's function that may have something to say of a message, and its place among all."""
+
+    place: int
+    rule: Rule
+    handler: StepHandler
+
+
 class Plan(NamedTuple):
     """What a message of some type after some history calls for."""
 
     word: bool  # it is the first message of its sender in this connection
-    handlers: Sequence[tuple[Rule, StepHandler]]
+    always: Sequence[Asked]
+    tests: Sequence[tuple[StepTest, Sequence[Asked]]]  # those of rules that share a test, which is asked once
 
 
 class Judge:
@@ -82,18 +93,12 @@ class Judge:
             plan = self._plans[kind][connection.history]
         except KeyError:
             plan = self._plan(kind, connection.history)
-        context = self.context
-        context.step(connection, step, word=plan.word)
-        found: list[Finding] = []
-        for rule, handler in plan.handlers:
-            if handler.when is not None and not handler.when(connection, step):
-                continue
-            if handler.needs and not _met(handler.needs, connection, step):
-                continue
-            verdicts = handler.judge(connection, step, context)
-            if verdicts:
-                found += self._findings(rule, handler.once, verdicts, event)
-        return found
+        self.context.step(connection, step, word=plan.word)
+        asked = plan.always
+        for test, others in plan.tests:
+            if test(connection, step):
+                asked = [*asked, *others]
+        return self._judge_step(asked, event, step) if asked else ()
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
         """What concerns the whole, when all is read. `forgotten`: connections that the tracker let go of early."""
@@ -101,6 +106,16 @@ class Judge:
         for rule, judge in self._ends:
             for verdict in judge(end, self.context):
                 yield finding(rule, verdict, None, None)
+
+    def _judge_step(self, asked: Sequence[Asked], event: Event, step: Step) -> list[Finding]:
+        found: list[tuple[int, Iterator[Finding]]] = []
+        for place, rule, handler in asked:
+            if not handler.needs or _met(handler.needs, event.connection, step):
+                verdicts = handler.judge(event.connection, step, self.context)
+                if verdicts:
+                    found.append((place, self._findings(rule, handler.once, verdicts, event)))
+        found.sort(key=itemgetter(0))
+        return [finding for _, findings in found for finding in findings]
 
     def _judge_event(self, event: Event) -> list[Finding]:
         connection = event.connection
@@ -122,8 +137,13 @@ class Judge:
         """Find out what such a message calls for, and remember it."""
         earlier = history[:-1]
         others = earlier.lower() if history[-1:].isupper() else earlier.upper()
-        handlers = [one for one in self._steps.get(kind, ()) if one[1].history is None or one[1].history(history)]
-        plan = Plan(earlier == others, handlers)
+        always: list[Asked] = []
+        tests: dict[StepTest, list[Asked]] = {}
+        for place, (rule, handler) in enumerate(self._steps.get(kind, ())):
+            if handler.history is None or handler.history(history):
+                group = always if handler.when is None else tests.setdefault(handler.when, [])
+                group.append(Asked(place, rule, handler))
+        plan = Plan(earlier == others, always, list(tests.items()))
         if len(history) <= LONGEST_HISTORY:
             known = self._plans.setdefault(kind, {})
             if len(known) >= MOST_HISTORIES:
