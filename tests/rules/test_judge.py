@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ibcmtool.evidence import confidence, proved, unopposed, weakened
 from ibcmtool.model import Connection, Finding, Step
 from ibcmtool.rules import CATALOGUE, Judge, Rule
 from ibcmtool.rules.api import Need, Once, StepHandler, Verdict
-from ibcmtool.rules.conditions import again, anew, first, over
+from ibcmtool.rules.conditions import again, anew, first, matches, over
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts import comm_ids
 
@@ -146,6 +147,21 @@ def test_history_tests() -> None:
     assert again("Q^Q") and not again("Q^Qp")
     assert anew("QQ") and anew("Q^QpQ") and not anew("Q") and not anew("Q^Q") and not anew("Qq")
     assert over("QpUDe") and over("Qj") and not over("QpUD")
+
+
+def test_a_history_matches_as_a_whole() -> None:
+    assert matches("Qp")("Qp") and not matches("Qp")("QpU") and not matches("Qp")("qQp")
+
+
+@pytest.mark.parametrize("letters", ["Q", "^Q", "p", "^p", "U", "^U", "m", "M", "j", "J", "e", "E", "Qd"])
+def test_no_endless_history_takes_long(letters: str) -> None:
+    """A test that looks at it once for each letter would take minutes."""
+    tests = {handler.history for rule in CATALOGUE.values() for _, handler in (*rule.steps, *rule.events)}
+    begin = perf_counter()
+    for history in (letters * 50_000, "Q" + letters * 50_000 + "D", letters * 50_000 + "^J"):
+        for test in filter(None, tests):
+            test(history)
+    assert perf_counter() - begin < 10
 
 
 def test_endless_histories_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
