@@ -100,6 +100,21 @@ def test_findings_of_one_event_come_in_the_order_of_their_codes() -> None:
     assert [finding.code for finding in findings] == ["R01", "R02", "R03"]
 
 
+def test_rules_with_the_same_test_share_one_look() -> None:
+    """And their findings stand where their codes belong, whatever else speaks."""
+    looks: list[Step] = []
+
+    def look(connection: Connection, step: Step) -> bool:
+        looks.append(step)
+        return True
+
+    talk = Conversation()
+    talk.active(0, "REQ")
+    findings, _ = judged(talk, 1, [made("R03", when=look), made("R01", when=look), made("R02")])
+    assert [finding.code for finding in findings] == ["R01", "R02", "R03"]
+    assert len(looks) == 1
+
+
 @pytest.mark.parametrize(
     ("once", "told"),
     [(None, [1, 1, 2, 3]), ("connection", [1, 2, 3]), ("subject", [1, 2]), ("port", [1, 3]), ("capture", [1])],

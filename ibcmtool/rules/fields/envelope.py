@@ -1,19 +1,16 @@
 """F05, F10, F11: the MAD around the message, and the QP that it comes from (IBA 13.4, 13.5).
 
-What a sender does in all its messages is reported once for its port. Nearly every MAD is as it should be: one look at
-its bytes for each rule shows that.
+What a sender does in all its messages is reported once for its port.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
-from dissectors.slots import Slot
 from ibcmtool.connections.codes import AP_REDIRECTION, PORT_AND_CM_REDIRECTION, SIDR_REDIRECTION
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import listed, qpn
-from ibcmtool.messages import Apr, Rej, SidrRep
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Verdict, rule
 from ibcmtool.rules.conditions import first
@@ -50,30 +47,43 @@ _DATA_FIELDS = {
 }
 
 
-def _mask_of(slots: Sequence[Slot]) -> tuple[int, int]:
-    """How many bytes these fields are in, from the first byte of all on, and a mask of their bits in them."""
+def _reserved_mask(kind: str) -> tuple[int, int]:
+    """How many bytes of a MAD hold all reserved bits of a message type, and the mask of these bits in them."""
+    start = layer_size("MAD") * 8
+    data = [slot._replace(bit_offset=start + slot.bit_offset) for slot in layout(f"CM_{kind}")]
+    named = (*_HEADER_FIELDS[kind], *_DATA_FIELDS[kind])
+    slots = [slot for slot in (*layout("MAD"), *data) if slot.name in named]
     size = (max(slot.bit_offset + slot.width for slot in slots) + 7) // 8
     return size, sum(((1 << slot.width) - 1) << (size * 8 - slot.bit_offset - slot.width) for slot in slots)
 
 
-def _reserved_mask(kind: str) -> tuple[int, int]:
-    """The bytes of a MAD in which all reserved bits of a message type stand, and the mask of these bits."""
-    start = layer_size("MAD") * 8
-    data = [slot._replace(bit_offset=start + slot.bit_offset) for slot in layout(f"CM_{kind}")]
-    named = (*_HEADER_FIELDS[kind], *_DATA_FIELDS[kind])
-    return _mask_of([slot for slot in (*layout("MAD"), *data) if slot.name in named])
-
-
 _RESERVED = {kind: _reserved_mask(kind) for kind in MESSAGES}
+_SEND = 3  # method
+_USUAL_HEADER = bytes((1, CM_CLASS, CM_CLASS_VERSION, _SEND, 0, 0))  # base version to status
+_FROM_QP1 = (GSI_QPN.to_bytes(3, "big"), b"")  # or a source that has no headers
+_REDIRECTIONS = {
+    "REJ": ("reason", PORT_AND_CM_REDIRECTION),
+    "APR": ("ap_status", AP_REDIRECTION),
+    "SIDR_REP": ("status", SIDR_REDIRECTION),
+}
 
 
-def _reserved_set(connection: Connection, step: Step) -> bool:
+def _unusual(connection: Connection, step: Step) -> bool:
+    """Whether a MAD is not like nearly all of them: one look for the rules of this module."""
     message = step.message
+    # The last bytes in front of a MAD are the DETH's source QP, unless immediate data stand there.
+    if message.headers[-3:] not in _FROM_QP1 or message.mad[: len(_USUAL_HEADER)] != _USUAL_HEADER:
+        return True
     size, mask = _RESERVED[message.type]
-    return int.from_bytes(message.mad[:size], "big") & mask != 0
+    return int.from_bytes(message.mad[:size], "big") & mask != 0 or _redirects(step)
 
 
-@F05.on_step(*MESSAGES, history=first, when=_reserved_set, needs=("intact",), once="subject")
+def _redirects(step: Step) -> bool:
+    known = _REDIRECTIONS.get(step.message.type)
+    return known is not None and getattr(step.message.fields, known[0]) == known[1]
+
+
+@F05.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="subject")
 def reserved_bits(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message = step.message
     kind, mad = message.type, message.mad
@@ -110,15 +120,8 @@ F10 = rule(
     advice="Look at the CM that sent it: which edition does it speak, does it fill in the header?",
 )
 
-_SEND = 3  # method
-_USUAL_HEADER = bytes((1, CM_CLASS, CM_CLASS_VERSION, _SEND, 0, 0))  # base version to status
 
-
-def _unusual_header(connection: Connection, step: Step) -> bool:
-    return step.message.mad[: len(_USUAL_HEADER)] != _USUAL_HEADER
-
-
-@F10.on_step(*MESSAGES, history=first, when=_unusual_header, needs=("intact",), once="subject")
+@F10.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="subject")
 def mad_header(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message = step.message
     status = int.from_bytes(message.mad[4:6], "big")
@@ -151,34 +154,13 @@ F11 = rule(
     advice="Find out which program on that port sends CM messages beside the kernel's CM.",
 )
 
-_FROM_QP1 = (GSI_QPN.to_bytes(3, "big"), b"")  # or a source that has no headers
 
-
-def _redirects(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
-    if isinstance(fields, Rej):
-        return fields.reason == PORT_AND_CM_REDIRECTION
-    if isinstance(fields, Apr):
-        return fields.ap_status == AP_REDIRECTION
-    return isinstance(fields, SidrRep) and fields.status == SIDR_REDIRECTION
-
-
-@F11.on_step("REJ", "APR", "SIDR_REP", history=first, when=_redirects, needs=("intact",))
-def redirection(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
-    """Peers may use another QP from now on."""
-    context.memory["F11"]["redirection"] = True
-    return ()
-
-
-def _from_elsewhere(connection: Connection, step: Step) -> bool:
-    """Whether the bytes in front of the MAD do not end in QP1: in another source QP, or in immediate data."""
-    return step.message.headers[-3:] not in _FROM_QP1
-
-
-@F11.on_step(*MESSAGES, history=first, when=_from_elsewhere, needs=("intact",), once="port")
+@F11.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="port")
 def source_qp(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    around = envelope(step.message)
-    if around is not None and around.source_qp != GSI_QPN and "redirection" not in context.memory["F11"]:
+    around, redirections = envelope(step.message), context.memory["F11"]
+    if _redirects(step):
+        redirections["seen"] = True
+    if around is not None and around.source_qp != GSI_QPN and not redirections:
         yield Verdict(
             f"{sent_by(step)} comes from QP {qpn(around.source_qp)} instead of QP1, and no redirection was captured.",
             (step,),

@@ -39,10 +39,27 @@ class Path(NamedTuple):
     hop_limit: int | None
     subnet_local: int | None
 
+    def exists(self) -> bool:
+        """Whether the REQ has such a path: any address at all."""
+        return any(self[:2]) or not {self.local_gid, self.remote_gid} <= {None, NO_GID}
+
 
 def path_of(step: Step, which: Literal["primary", "alternate"]) -> Path:
     request = fields_of(step, Req)
     return Path._make(getattr(request, f"{which}_{name}") for name in Path._fields)
+
+
+def _notable(connection: Connection, step: Step) -> bool:
+    """One look for F07-F09: the packet went by LIDs, or not by the GIDs of the primary path; an alternate path."""
+    message = step.message
+    fields, source = message.fields, message.source
+    if not isinstance(fields, Req) or connection.transport == "InfiniBand" or source.lid is not None:
+        return True
+    if source.gid != fields.primary_local_gid or message.destination.gid != fields.primary_remote_gid:
+        return True
+    if fields.alternate_local_lid or fields.alternate_remote_lid:
+        return True
+    return fields.alternate_local_gid != NO_GID or fields.alternate_remote_gid != NO_GID
 
 
 F06 = rule(
@@ -105,13 +122,11 @@ F07 = rule(
 )
 
 
-def _on_infiniband(connection: Connection, step: Step) -> bool:
-    return connection.transport == "InfiniBand"
-
-
-@F07.on_step("REQ", history=first, when=_on_infiniband, needs=("intact",), once="subject")
+@F07.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
 def subnet_local(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message = step.message
+    if connection.transport != "InfiniBand":
+        return
     found = [f"of the primary path {words}" for words in _contradictions(path_of(step, "primary"))]
     found += [f"of the alternate path {words}" for words in _contradictions(path_of(step, "alternate"))]
     if found:
@@ -125,8 +140,8 @@ def subnet_local(connection: Connection, step: Step, context: Context) -> Iterat
 
 
 def _contradictions(path: Path) -> Iterator[str]:
-    if not any(path[:2]) and {path.local_gid, path.remote_gid} <= {None, NO_GID}:
-        return  # there is no such path
+    if not path.exists():
+        return
     if path.subnet_local == 1:
         if path.hop_limit is not None and path.hop_limit > 1:
             yield f"is 1, but its hop limit is {path.hop_limit}"
@@ -152,20 +167,11 @@ F08 = rule(
 )
 
 
-def _with_alternate(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
-    if not isinstance(fields, Req):
-        return False
-    if fields.alternate_local_lid or fields.alternate_remote_lid:
-        return True
-    return fields.alternate_local_gid != NO_GID or fields.alternate_remote_gid != NO_GID
-
-
-@F08.on_step("REQ", history=first, when=_with_alternate, needs=("intact",), once="subject")
+@F08.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
 def alternate_path(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message = step.message
     path = path_of(step, "alternate")
-    fault = None if None in path else _useless(connection, path, path_of(step, "primary"))
+    fault = _useless(connection, path, path_of(step, "primary")) if path.exists() and None not in path else None
     if fault is not None:
         yield Verdict(
             f"The REQ has an alternate path {fault}.",
@@ -207,18 +213,7 @@ F09 = rule(
 )
 
 
-def _other_way(connection: Connection, step: Step) -> bool:
-    """Whether the packet went by LIDs, or its addresses are not the GIDs of the primary path."""
-    message = step.message
-    fields, source = message.fields, message.source
-    if connection.transport == "InfiniBand" or source.lid is not None:
-        return True
-    if not isinstance(fields, Req):
-        return False
-    return source.gid != fields.primary_local_gid or message.destination.gid != fields.primary_remote_gid
-
-
-@F09.on_step("REQ", history=first, when=_other_way, needs=("intact",), once="subject")
+@F09.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
 def path_not_packet(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message, path = step.message, path_of(step, "primary")
     found = []

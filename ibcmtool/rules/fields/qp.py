@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibcmtool.connections.codes import EXTENDED, RC, RD, XRC
+from ibcmtool.connections.codes import EXTENDED, RC, RD, UC, XRC
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import Ground, proved, unopposed, weakened
 from ibcmtool.formatting import end_name, listed, qpn
@@ -17,6 +17,33 @@ from ibcmtool.rules.steps import fields_of, sent_by
 from ibcmtool.values import Qpn
 
 SPECIAL_QPNS = {0: "QP0", 1: "QP1", 0xFFFFFF: "the multicast QPN"}
+# None: not captured.
+_PATH_MTUS = frozenset((None, *range(1, 6)))
+_RATES = frozenset((None, 0, *range(2, 25)))
+_FAILOVERS = frozenset((None, 0, 1, 2))
+_CODES = {
+    "REQ": (("path_mtu", _PATH_MTUS), ("primary_packet_rate", _RATES), ("alternate_packet_rate", _RATES)),
+    "REP": (("failover_accepted", _FAILOVERS),),
+    "LAP": (("alternate_packet_rate", _RATES),),
+}
+
+
+def _notable(connection: Connection, step: Step) -> bool:
+    """One look for the rules of this module: nearly all messages concern none of them."""
+    fields = step.message.fields
+    if isinstance(fields, Req):
+        if fields.transport_service_type not in (RC, UC) or fields.srq or fields.local_qpn in SPECIAL_QPNS:
+            return True
+    elif isinstance(fields, Rep):
+        if fields.srq or fields.local_qpn in SPECIAL_QPNS:
+            return True
+    elif isinstance(fields, (Dreq, Lap)) and fields.remote_qpn in SPECIAL_QPNS:
+        return True
+    for name, defined in _CODES.get(step.message.type, ()):  # noqa: SIM110 (a generator costs as much as all before it)
+        if getattr(fields, name) not in defined:
+            return True
+    return False
+
 
 F01 = rule(
     "F01",
@@ -34,14 +61,7 @@ F01 = rule(
 )
 
 
-def _special_qpn(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
-    if isinstance(fields, (Req, Rep)):
-        return fields.local_qpn in SPECIAL_QPNS
-    return isinstance(fields, (Dreq, Lap)) and fields.remote_qpn in SPECIAL_QPNS
-
-
-@F01.on_step("REQ", "REP", "DREQ", "LAP", history=first, when=_special_qpn, needs=("intact",))
+@F01.on_step("REQ", "REP", "DREQ", "LAP", history=first, when=_notable, needs=("intact",))
 def bad_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     fields, request = step.message.fields, connection.request
     if isinstance(request, Req) and request.transport_service_type == RD:
@@ -108,19 +128,13 @@ F03 = rule(
 )
 
 
-def _other_service(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
-    if not isinstance(fields, Req):
-        return False
-    service = fields.transport_service_type
-    return service == RD or (service == EXTENDED and fields.extended_transport_type not in (None, XRC))
-
-
-@F03.on_step("REQ", history=first, when=_other_service, needs=("intact",))
+@F03.on_step("REQ", history=first, when=_notable, needs=("intact",))
 def transport_type(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     fields = fields_of(step, Req)
     service, extended = fields.transport_service_type, fields.extended_transport_type
     datagrams = service == RD
+    if not datagrams and (service != EXTENDED or extended in (None, XRC)):
+        return
     what = "2 (reliable datagrams)" if datagrams else f"3 with Extended Transport Type {extended}"
     yield Verdict(
         f"REQ of {end_name(connection.active)} asks for Transport Service Type {what}.",
@@ -142,15 +156,6 @@ F04 = rule(
     advice="Look at the CM or consumer that filled the field in.",
 )
 
-# None: not captured.
-_PATH_MTUS = frozenset((None, *range(1, 6)))
-_RATES = frozenset((None, 0, *range(2, 25)))
-_FAILOVERS = frozenset((None, 0, 1, 2))
-_CODES = {
-    "REQ": (("path_mtu", _PATH_MTUS), ("primary_packet_rate", _RATES), ("alternate_packet_rate", _RATES)),
-    "REP": (("failover_accepted", _FAILOVERS),),
-    "LAP": (("alternate_packet_rate", _RATES),),
-}
 _CODE_NAMES = {
     "path_mtu": "Path Packet Payload MTU",
     "primary_packet_rate": "Primary Packet Rate",
@@ -160,16 +165,13 @@ _CODE_NAMES = {
 NEWEST_RATE = 24
 
 
-def _undefined(connection: Connection, step: Step) -> bool:
-    message = step.message
-    return any(getattr(message.fields, name) not in defined for name, defined in _CODES[message.type])
-
-
-@F04.on_step("REQ", "REP", "LAP", history=first, when=_undefined, needs=("intact",))
+@F04.on_step("REQ", "REP", "LAP", history=first, when=_notable, needs=("intact",))
 def undefined_code(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     message = step.message
     values = {name: (getattr(message.fields, name), defined) for name, defined in _CODES[message.type]}
     wrong = {name: value for name, (value, defined) in values.items() if value not in defined}
+    if not wrong:
+        return
     newer = all(name.endswith("rate") and value > NEWEST_RATE for name, value in wrong.items())
     found = listed([f"{_CODE_NAMES[name]} {value}" for name, value in wrong.items()])
     yield Verdict(
@@ -197,19 +199,14 @@ F15 = rule(
 )
 
 
-def _srq_limits(connection: Connection, step: Step) -> bool:
-    fields = step.message.fields
-    if not isinstance(fields, (Req, Rep)) or not fields.srq:
-        return False
-    return fields.end_to_end_flow_control == 1 or fields.rnr_retry_count == 0
-
-
-@F15.on_step("REQ", "REP", history=first, when=_srq_limits, needs=("intact", "request"), once="subject")
+@F15.on_step("REQ", "REP", history=first, when=_notable, needs=("intact", "request"), once="subject")
 def srq_flow_control(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
     fields = step.message.fields
     if not isinstance(fields, (Req, Rep)) or is_xrc(connection) or over_ipoib(connection):
         return
     no_retry = fields.rnr_retry_count == 0
+    if not fields.srq or not (no_retry or fields.end_to_end_flow_control == 1):
+        return
     ground: Ground = unopposed("meaning") if no_retry else weakened("meaning")
     why = (
         "RNR Retry Count 0: one packet that finds the queue empty ends the connection."
