@@ -14,24 +14,27 @@ from ibcmtool.model import CmMessage, Connection
 
 
 def reason(message: CmMessage) -> int | None:
-    return message.fields.{reason} if isinstance(message.fields, Rej) else None
+    return message.fields.reason if isinstance(message.fields, Rej) else None
+
+
+def misspelt_reason(message: CmMessage) -> int | None:
+    return message.fields.reasn if isinstance(message.fields, Rej) else None
 
 
 def retries(connection: Connection) -> int | None:
-    return connection.request.{retries} if isinstance(connection.request, Req) else None
+    return connection.request.max_cm_retries if isinstance(connection.request, Req) else None
+
+
+def misspelt_retries(connection: Connection) -> int | None:
+    return connection.request.max_cm_retry if isinstance(connection.request, Req) else None
 """
 
 
-@pytest.mark.parametrize(
-    ("names", "errors"),
-    [
-        ({"reason": "reason", "retries": "max_cm_retries"}, []),
-        ({"reason": "reasn", "retries": "max_cm_retry"}, ['"Rej" has no attribute "reasn"', '"Req" has no attribute']),
-    ],
-)
-def test_a_misspelt_field_fails_mypy(names: dict[str, str], errors: list[str], root: Path, tmp_path: Path) -> None:
+def test_a_misspelt_field_fails_mypy(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("mypy")
-    arguments = ["--config-file=", "--strict", "--cache-dir", str(tmp_path), "-c", USE.format(**names)]
+    arguments = ["--config-file=", "--strict", "--cache-dir", str(tmp_path), "-c", USE]
     done = subprocess.run([sys.executable, "-m", "mypy", *arguments], cwd=root, capture_output=True, text=True)
-    assert done.returncode == bool(errors)
-    assert all(error in done.stdout for error in errors)
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 2, done.stdout
+    assert '"Rej" has no attribute "reasn"' in errors[0]
+    assert '"Req" has no attribute "max_cm_retry"' in errors[1]
