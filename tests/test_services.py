@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.packet import Packet, Raw
 from scapy.utils import rdpcap
+from typed import typed
 
 import dissectors.cm
 import dissectors.encapsulation
@@ -35,6 +36,7 @@ from dissectors.private_data import (
     recognise,
 )
 from ibcmtool import services
+from ibcmtool.wire.readers import read_message
 
 ROOT = Path(__file__).resolve().parents[1]
 TCP_PORTS = 0x0000000001060000
@@ -55,7 +57,8 @@ def recorded(name: str, frame: int) -> SimpleNamespace:
         path = ROOT / folder / name
         if path.exists():
             layer = rdpcap(str(path), count=frame)[frame - 1][dissectors.mad.MAD].payload
-            return message(type(layer).__name__.removeprefix("CM_"), layer)
+            kind = type(layer).__name__.removeprefix("CM_")
+            return message(kind, read_message(kind, bytes(layer)))
     pytest.skip(f"no capture {name}")
 
 
@@ -75,12 +78,16 @@ def without_req(service_id: int | None) -> SimpleNamespace:
 
 
 def request(service_id: int, data: bytes | None) -> SimpleNamespace:
-    return SimpleNamespace(service_id=service_id, private_data=data)
+    return typed("REQ", service_id=service_id, private_data=data)
 
 
 def reject(data: bytes, reason: int = 28, ari: bytes = b"") -> SimpleNamespace:
-    fields = SimpleNamespace(
-        reason=reason, reject_info_length=len(ari), additional_reject_info=ari.ljust(72, b"\0"), private_data=data
+    fields = typed(
+        "REJ",
+        reason=reason,
+        reject_info_length=len(ari),
+        additional_reject_info=ari.ljust(72, b"\0"),
+        private_data=data,
     )
     return message("REJ", fields)
 
@@ -248,15 +255,15 @@ def test_reject_by_the_rdma_ip_cm_service():
 
 def test_private_data_of_what_is_not_known():
     queue = connection(request(NVME, private_data(HEADER / NVMe_REQ())))
-    rtu = message("RTU", SimpleNamespace(private_data=bytes(224)))
+    rtu = message("RTU", typed("RTU", private_data=bytes(224)))
     assert services.private_data(queue, rtu) is None
-    assert services.private_data(queue, message("REP", SimpleNamespace(private_data=None))) is None
+    assert services.private_data(queue, message("REP", typed("REP", private_data=None))) is None
     assert services.private_data(without_req(None), reject(bytes(148))) is None
 
 
 def test_rej_whose_fields_were_cut_off():
     queue = connection(request(NVME, None))
-    fields = SimpleNamespace(reason=28, reject_info_length=None, additional_reject_info=None, private_data=None)
+    fields = typed("REJ", reason=28, reject_info_length=None, additional_reject_info=None, private_data=None)
     assert services.private_data(queue, message("REJ", fields)) is None
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
+from typed import typed
 
 from ibcmtool.connections import timers
 
@@ -34,7 +33,8 @@ def test_cm_ack_timeout_of_linux(delay, life, expected):
 
 
 def request(lat=19, remote=20, local=20, retries=15):
-    return SimpleNamespace(
+    return typed(
+        "REQ",
         primary_local_ack_timeout=lat,
         remote_cm_response_timeout=remote,
         local_cm_response_timeout=local,
@@ -52,6 +52,6 @@ def test_waits_of_both_sides():
 def test_waits_without_a_captured_req_say_so():
     assert timers.response_wait(None, "active").assumed
     assert timers.response_wait(request(remote=None), "active").assumed
-    sidr = SimpleNamespace(request_id=1)
+    sidr = typed("SIDR_REQ", request_id=1)
     assert timers.response_wait(sidr, "active").assumed
     assert timers.max_cm_retries(sidr) is None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
+from typed import typed
 
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.model import Timewait
@@ -13,7 +12,8 @@ MS = 1_000_000
 
 
 def request(lat=19, remote=20, local=20, retries=15):
-    return SimpleNamespace(
+    return typed(
+        "REQ",
         primary_local_ack_timeout=lat,
         remote_cm_response_timeout=remote,
         local_cm_response_timeout=local,
@@ -23,7 +23,7 @@ def request(lat=19, remote=20, local=20, retries=15):
 
 def test_timewait_of_the_lab_hosts():
     """LAT 19, TAD 15, as in the captures of this project: the active side lets go between 128 ms and 4.29 s."""
-    reply = SimpleNamespace(target_ack_delay=15)
+    reply = typed("REP", target_ack_delay=15)
     assert timewait(0, request(), reply, "active") == Timewait(0, 128 * MS, 1024 * MS, 4_294_967_296, False)
     assert timewait(0, request(), reply, "passive") == Timewait(0, 2048 * MS, 2048 * MS, 4_294_967_296, False)
     assert timewait(500, request(), reply, "active").minimum == 500 + 128 * MS
@@ -38,14 +38,14 @@ def test_timewait_without_a_local_ack_timeout_is_never_certain():
 
 
 def test_timewait_of_an_ack_timeout_of_zero():
-    assert timewait(0, request(lat=0), SimpleNamespace(target_ack_delay=0), "passive").likely == MS
+    assert timewait(0, request(lat=0), typed("REP", target_ack_delay=0), "passive").likely == MS
 
 
 @pytest.mark.parametrize("lat", range(32))
 @pytest.mark.parametrize("tad", [None, 0, 15, 31])
 def test_timewait_bounds_are_in_order(lat, tad):
     for role in ("active", "passive"):
-        interval = timewait(0, request(lat=lat), SimpleNamespace(target_ack_delay=tad), role)
+        interval = timewait(0, request(lat=lat), typed("REP", target_ack_delay=tad), role)
         assert 0 < interval.minimum <= interval.likely <= interval.maximum
 
 
@@ -71,7 +71,7 @@ MODELS = ("auto", "linux", "linux-2.6", "illumos", "iba")
     ],
 )
 def test_timewait_by_implementation(model, active, passive):
-    reply = SimpleNamespace(target_ack_delay=15)
+    reply = typed("REP", target_ack_delay=15)
     assert timewait(0, request(), reply, "active", model) == Timewait(0, *active, False, model)
     assert timewait(0, request(), reply, "passive", model) == Timewait(0, *passive, False, model)
 
@@ -81,7 +81,7 @@ def test_timewait_by_implementation(model, active, passive):
 @pytest.mark.parametrize("model", MODELS)
 def test_timewait_bounds_of_each_model_are_in_order(lat, tad, model):
     for role in ("active", "passive"):
-        interval = timewait(0, request(lat=lat), SimpleNamespace(target_ack_delay=tad), role, model)
+        interval = timewait(0, request(lat=lat), typed("REP", target_ack_delay=tad), role, model)
         assert interval.minimum <= interval.likely <= interval.maximum
         assert interval.assumed is (lat is None)
 
@@ -91,7 +91,7 @@ def test_timewait_bounds_of_each_model_are_in_order(lat, tad, model):
 @pytest.mark.parametrize("model", ["linux", "linux-2.6", "illumos"])
 def test_nobody_ends_timewait_earlier_than_auto_allows(lat, tad, model):
     """So the certain verdict (T01) is right, whoever it is. Times below 1 ms, which Linux rounds up, are left out."""
-    reply = SimpleNamespace(target_ack_delay=tad)
+    reply = typed("REP", target_ack_delay=tad)
     for role in ("active", "passive"):
         unknown = timewait(0, request(lat=lat), reply, role)
         known = timewait(0, request(lat=lat), reply, role, model)

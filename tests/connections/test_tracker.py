@@ -380,6 +380,19 @@ def test_a_req_captured_behind_its_own_answer_is_adopted():
     assert findings == []
 
 
+def test_a_rep_that_a_proxy_sends_on_with_another_id_where_the_req_was_captured_late():
+    """The copy becomes a connection of its own, which begins with the REQ that both have in common."""
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2"))
+    request = talk.active(0, "REQ")
+    reply = talk.passive(0.01, "REP")
+    proxied = talk.passive(0.02, "REP", local_comm_id=0x4711)
+    talk.capture[:] = [reply, request._replace(time=reply.time + 1000), proxied]
+    first, second = run(talk).connections
+    assert (first.history, [step.message.type for step in first.steps]) == ("pQ", ["REP", "REQ"])
+    assert (second.proxied_copy_of, second.history, second.passive.comm_id) == (first, "Qp", 0x4711)
+    assert [step.message.type for step in second.steps] == ["REQ", "REP"]
+
+
 def test_a_capture_that_begins_between_a_req_and_its_repetition():
     talk = Conversation()
     req = talk.active(0, "REQ")

@@ -13,7 +13,7 @@ def test_names():
 
 
 def test_what_is_supported_has_a_name():
-    assert set(LINK_TYPES) == {1, 113, 276, 197, 247}
+    assert {1, 113, 276, 197, 247} <= set(LINK_TYPES)
     assert all(number in link_types.NAMES for number in LINK_TYPES)
 
 

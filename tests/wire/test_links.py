@@ -65,14 +65,14 @@ def belows(draw: st.DrawFn, module: ModuleType) -> Below:
     stack: Stack = draw(module.stacks())
     hosts = st.integers(1, 0xFFFE)
     one, other = draw(hosts), draw(hosts)
-    if stack.infiniband:
+    network = draw(st.sampled_from([one for one in stack.networks if one != "arp"]))
+    if network == "lrh":
         local = LRH(slid=one, dlid=other, vl=draw(st.integers(0, 15)))
         if draw(st.booleans()):
             return Below(stack.with_packet(local), stack, Address(None, one), Address(None, other), simple=True)
         sgid, dgid = f"fe80::{one:x}", f"fe80::{other:x}"
         ends = Address(gid_bytes(sgid), one), Address(gid_bytes(dgid), other)
         return Below(stack.with_packet(local / GRH(sgid=sgid, dgid=dgid)), stack, *ends, simple=True)
-    network = draw(st.sampled_from(["ipv4", "ipv6", "grh"]))
     simple = draw(st.booleans()) or network == "grh"
     if network == "ipv4":
         sgid, dgid = (f"10.77.{host >> 8}.{host & 0xFF}" for host in (one, other))
@@ -155,7 +155,7 @@ def test_scan(module: ModuleType, data: st.DataObject, tmp_path: Path) -> None:
     other = data.draw(belows(module))
     packets = [below.packet / DATA] * 3 + [below.packet / REQ, other.packet / REQ, *[below.packet / DATA] * 3]
     wanted = {4, 5}
-    if not below.stack.infiniband:
+    if "arp" in below.stack.networks:
         packets += [packet for packet, _ in announcements(below.stack)]
         wanted |= {9, 10}
     frames = [bytes(packet) for packet in packets]
@@ -196,9 +196,10 @@ def values(pattern: HeaderPattern, data: bytes) -> list[object]:
 @every_link
 @given(data=st.data())
 def test_neighbours(module: ModuleType, data: st.DataObject, passes: Passes) -> None:
-    link, stack = module.LINK, data.draw(module.stacks())
-    if stack.infiniband:
-        frame = frame_of(link, stack.with_packet(LRH() / DATA))
+    link, below = module.LINK, data.draw(belows(module))
+    stack = below.stack
+    if "arp" not in stack.networks:
+        frame = frame_of(link, below.packet / DATA)
         assert (link.ether_type(frame.data), announcement(link.number, frame.data)) == (None, None)
         return
     for packet, gid in announcements(stack):

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 from scapy.layers.l2 import Dot1AD, Dot1Q
 from scapy.packet import Packet
 
+BEHIND_ETHER_TYPE = ("ipv4", "ipv6", "grh", "arp")
+BEHIND_NOTHING = ("lrh",)
+
 
 class Stack(NamedTuple):
     """The link layer of a frame, tags and all."""
 
     header: Packet | None  # None: nothing is in front of the LRH
-    infiniband: bool = False  # an LRH comes next; else what an EtherType can announce
+    networks: tuple[str, ...] = BEHIND_ETHER_TYPE  # what may come next
     source_mac: bytes | None = None
     destination_mac: bytes | None = None
     vlan_ids: tuple[int, ...] = ()

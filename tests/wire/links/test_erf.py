@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
-from wire.links.stack import Stack, macs, tags
+from wire.links.stack import BEHIND_ETHER_TYPE, BEHIND_NOTHING, Stack, macs, tags
 
 from dissectors import encapsulation
 from dissectors.encapsulation import ERFEthernet, ERFExtension
@@ -22,10 +22,10 @@ def stacks(draw: st.DrawFn) -> Stack:
     for number in draw(st.lists(st.integers(0, (1 << 56) - 1), max_size=2)):
         header = header / ERFExtension(type=17, data=number)
     if record_type == INFINIBAND_TYPE:
-        return Stack(header, infiniband=True)
+        return Stack(header, BEHIND_NOTHING)
     source, destination = draw(macs), draw(macs)
     header, ids = draw(tags(header / ERFEthernet() / Ether(src=source.hex(":"), dst=destination.hex(":"))))
-    return Stack(header, False, source, destination, ids, (source, destination))
+    return Stack(header, BEHIND_ETHER_TYPE, source, destination, ids, (source, destination))
 
 
 @given(st.integers(0, 1 << 60))

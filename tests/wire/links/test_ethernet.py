@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
-from wire.links.stack import Stack, macs, tags
+from wire.links.stack import BEHIND_ETHER_TYPE, Stack, macs, tags
 
 from ibcmtool.wire.links.ethernet import ETHERNET
 
@@ -13,7 +13,7 @@ LINK = ETHERNET
 def stacks(draw: st.DrawFn) -> Stack:
     source, destination = draw(macs), draw(macs)
     header, ids = draw(tags(Ether(src=source.hex(":"), dst=destination.hex(":"))))
-    return Stack(header, False, source, destination, ids, (source, destination))
+    return Stack(header, BEHIND_ETHER_TYPE, source, destination, ids, (source, destination))
 
 
 def test_places() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from wire.links.stack import Stack
+from wire.links.stack import BEHIND_NOTHING, Stack
 
 from dissectors.transport import BTH, LRH
 from ibcmtool.wire.links.infiniband import INFINIBAND
@@ -10,7 +10,7 @@ LINK = INFINIBAND
 
 
 def stacks() -> st.SearchStrategy[Stack]:
-    return st.just(Stack(None, infiniband=True))
+    return st.just(Stack(None, BEHIND_NOTHING))
 
 
 def test_only_iba_packets_are_found() -> None:

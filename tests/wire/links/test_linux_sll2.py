@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 from scapy.layers.l2 import CookedLinuxV2
-from wire.links.stack import Stack, macs, tags
+from wire.links.stack import BEHIND_ETHER_TYPE, Stack, macs, tags
 
 from ibcmtool.wire.links.linux_sll2 import LINUX_SLL2
 
@@ -22,7 +22,7 @@ def stacks(draw: st.DrawFn) -> Stack:
         src=source + b"\0\0",
     )
     header, ids = draw(tags(cooked))
-    return Stack(header, False, source if kind == ETHERNET else None, None, ids, (source,))
+    return Stack(header, BEHIND_ETHER_TYPE, source if kind == ETHERNET else None, None, ids, (source,))
 
 
 @pytest.mark.parametrize("kind", range(5))
