@@ -17,8 +17,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# -O3 takes half as long again to compile and is no faster.
-OPTIMIZATION = "2"
+OPTIMIZATION = "2"  # level of the C compiler
 
 
 class CompiledWheel(BuildHookInterface):  # type: ignore[type-arg]

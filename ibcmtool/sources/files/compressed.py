@@ -156,7 +156,8 @@ class DecompressedStream:
 
     def _refill(self) -> None:
         self._offset += len(self._compressed)
-        self._compressed = self._memory[: self._source.readinto(self._memory)]
+        size = self._source.readinto(self._memory)
+        self._compressed = self._memory[:size]
         self._position = 0
         if not self._compressed:
             self._over = True
