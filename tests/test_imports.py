@@ -22,7 +22,7 @@ def imported(path: Path) -> set[str]:
 
 
 def test_every_import_is_declared(root: Path) -> None:
-    declared = {re.split(r"[^\w-]", requirement)[0] for requirement in requires("ibcmtool") or ()}
+    declared = {re.split(r"[^\w-]", requirement)[0].replace("-", "_") for requirement in requires("ibcmtool") or ()}
     tests = root / "tests"
     own_of_tests = {path.stem for path in tests.iterdir()}
     for folder in (root / "ibcmtool", root / "dissectors", tests):
