@@ -89,7 +89,7 @@ def _capture(name: str, policy: str, fifo: str) -> None:
     session = Session([source], "strict" if policy == "strict" else "relaxed")
     with Reading([source], session.engine.watched) as reading:
         session.engine.sink = recording = Recording(fifo, Rotation(), session.sources)
-        recording.flush()  # Wireshark waits for the beginning of the file
+        recording.refresh(None)  # Wireshark waits for the beginning of the file
         ticked = time.monotonic()
         while not asked:
             batch = reading.next(WAIT)
@@ -99,14 +99,14 @@ def _capture(name: str, policy: str, fifo: str) -> None:
                 ticked = time.monotonic()
                 session.pass_time()
             if batch is None:
-                recording.flush()
+                recording.refresh(None)
             elif batch.ended:
                 if batch.error is not None:
                     raise batch.error
                 break
         for note in source.notes:
             print(f"ibcmtool: {note}", file=sys.stderr)
-        recording.close(session.now() or 0)
+        recording.close()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ two `End`s and its `Step`s), which the tracker alone writes to while the connect
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -20,6 +19,7 @@ Severity = Literal["error", "warning", "info"]
 Confidence = Literal["certain", "probable", "possible"]
 Policy = Literal["relaxed", "strict"]
 TimewaitModel = str  # how long timewait lasts: the name of one in connections/timewait_models.py
+By = Literal["pair", "target", "service"]  # whose totals are given, instead of each connection
 Role = Literal["active", "passive"]
 Transport = Literal["InfiniBand", "RoCE v1", "RoCE v2"]
 Disposition = Literal["accepted", "duplicate", "ignored", "unexpected"]
@@ -197,7 +197,6 @@ class Connection:
     sidr: bool = False  # a SIDR exchange: resolves a UD QPN, connects nothing; comm_id is its Request ID
     service_id: int | None = None
     steps: list[Step] = field(default_factory=list)
-    service: str = ""  # in words, once the REQ was let go (digest.py); services.connection_service tells it always
     request: Request | None = None  # fields of the REQ or SIDR_REQ; None when it was not captured
     reply: Reply | None = None  # fields of the (latest) REP or SIDR_REP
     established: int | None = None
@@ -296,26 +295,13 @@ class InputInfo:
 
 
 @dataclass(slots=True)
-class Totals:
-    """Counts over all connections of an analysis, also over those that were not kept."""
-
-    connections: int = 0
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    reject_reasons: Counter[int | None] = field(default_factory=Counter)  # of rejected connections
-    services: Counter[str] = field(default_factory=Counter)
-    pairs: Counter[tuple[Address, Address]] = field(default_factory=Counter)  # active, passive
-    findings: Counter[tuple[str, Severity, str]] = field(default_factory=Counter)  # code, severity, name
-
-
-@dataclass(slots=True)
 class Analysis:
-    """All that a report needs."""
+    """All that is known of some inputs."""
 
     policy: Policy
     inputs: list[InputInfo]
     connections: list[Connection]
     findings: list[Finding]  # worst first, then by time
-    totals: Totals | None = None  # over all connections and findings, where only some are kept; None: all are there
 
 
 def rank(finding: Finding) -> tuple[int, int, str]:

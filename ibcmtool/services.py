@@ -54,8 +54,6 @@ def _port_name(service_id: int) -> str:
 
 def connection_service(connection: Connection) -> str:
     """The service of a connection: its service id in words, made more precise by the private data of its REQ."""
-    if connection.service:
-        return connection.service
     service_id, data = connection.service_id, _request_data(connection)
     if service_id is None:
         return "unknown"

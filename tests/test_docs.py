@@ -81,10 +81,9 @@ def test_outputs_in_the_readme_are_real(root: Path, pytestconfig: pytest.Config)
 
 def _run(root: Path, command: str) -> str:
     from rich.console import Console
+    from sinks import report
 
     from ibcmtool.engine.files import analyze
-    from ibcmtool.reports import ladder, text
-    from ibcmtool.reports.clock import Clock
     from ibcmtool.views.filters import Filter, apply
 
     _, name, capture, *options = shlex.split(command)
@@ -93,8 +92,8 @@ def _run(root: Path, command: str) -> str:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None, highlight=False, markup=False)
     if name == "analyze":
-        text.render(analysis, console, all_connections=False, clock=Clock("utc"))
+        report("analyze", "text", analysis, console=console)
     else:
-        ladder.render(apply(Filter(connection=(int(options[1]),)), analysis), console, clock=Clock("utc"))
+        report("timeline", "text", apply(Filter(connection=(int(options[1]),)), analysis), console=console)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
     return "\n".join(["```text", f"$ {command}", *(line.rstrip() for line in lines), "```"]).replace("\n\n```", "\n```")

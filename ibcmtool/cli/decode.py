@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ibcmtool.cli.options import ColorOption, FileArgument, Format, FormatOption, LocalOption, RedactOption
-from ibcmtool.cli.output import make_console, warn, warn_of_inputs
+from ibcmtool.cli.options import ColorOption, FileArgument, LocalOption, RedactOption, format_option
+from ibcmtool.cli.output import make_sink, settings_of, warn, warn_of_inputs
+from ibcmtool.engine.sink import Received
 from ibcmtool.messages import PAIRED, Req
 from ibcmtool.model import CmMessage, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from dissectors.private_data import Protocol
-    from ibcmtool.reports.clock import Clock
-    from ibcmtool.reports.page import Page
+    from ibcmtool.reports.sink import Sink
 
 
 def decode(
@@ -29,7 +28,7 @@ def decode(
     show_hex: Annotated[
         bool, typer.Option("--hex", "-x", help="With --frame: the place and the bytes of each field.")
     ] = False,
-    output_format: FormatOption = "text",
+    output_format: Annotated[str, format_option("decode", "decode --frame")] = "text",
     color: ColorOption = "auto",
     local: LocalOption = False,
     redact: RedactOption = False,
@@ -42,63 +41,43 @@ def decode(
     if show_hex and frame is None:
         raise typer.BadParameter("it needs --frame N", param_hint="--hex")
 
-    from ibcmtool.reports.clock import Clock
-    from ibcmtool.reports.page import Page
-    from ibcmtool.sources.files import open_capture
+    from ibcmtool.sources.files import ScanRequest, open_capture
 
-    page = Page(make_console(color))
-    clock = Clock("local" if local else "utc")
+    # Standard input may be a live capture: there each line is written at once.
+    settings = settings_of(color, local, at_once=str(file) == "-", show_hex=show_hex)
     with open_capture(str(file), 0) as capture:
-        frames = _redacted(capture) if redact else iter(capture)
+        frames = iter(capture) if frame is not None else capture.scan(ScanRequest())
+        if redact:
+            from ibcmtool.redaction import Redactor
+
+            frames = map(Redactor(), frames)
         if frame is None:
             found = True
-            _write_messages(frames, page, clock, output_format, at_once=str(file) == "-")
+            with make_sink("decode", output_format, settings) as sink:
+                _write_messages(frames, sink)
         else:
-            found = _write_frame(frames, frame, page, clock, output_format, show_hex)
+            with make_sink("decode --frame", output_format, settings) as sink:
+                found = _write_frame(frames, frame, sink)
     damaged = warn_of_inputs([capture.info])
     raise typer.Exit(2 if damaged or not found else 0)
 
 
-def _redacted(frames: Iterable[Frame]) -> Iterator[Frame]:
-    from ibcmtool.redaction import Redactor
-
-    return map(Redactor(), frames)
-
-
-def _write_messages(frames: Iterator[Frame], page: Page, clock: Clock, output_format: Format, *, at_once: bool) -> None:
-    """One line per message; standard input may be a live capture, so there each line is written `at_once`."""
-    from ibcmtool.reports import decode as report
+def _write_messages(frames: Iterator[Frame], sink: Sink) -> None:
     from ibcmtool.wire.decode import Decoder
 
     decoder = Decoder()
-    objects = []
     count = 0
     for frame in frames:
         message = decoder(frame)
-        if not isinstance(message, CmMessage):
-            continue
-        count += 1
-        if output_format == "text":
-            for line in report.message_lines(page, message, clock):
-                page.write(line)
-        elif output_format == "jsonl":
-            print(json.dumps(report.message_object(message)), flush=at_once)
-        else:
-            objects.append(report.message_object(message))
-        if at_once:
-            page.flush()
-    if output_format == "json":
-        print(json.dumps(objects, indent=2))
-    page.flush()
+        if isinstance(message, CmMessage):
+            count += 1
+            sink.received(Received(frame.number, frame, message))
     if not count:
         warn("no CM messages")
 
 
-def _write_frame(
-    frames: Iterator[Frame], number: int, page: Page, clock: Clock, output_format: Format, show_hex: bool
-) -> bool:
+def _write_frame(frames: Iterator[Frame], number: int, sink: Sink) -> bool:
     """The frame in full; False, and a line on stderr, where it is no CM message."""
-    from ibcmtool.reports import decode as report
     from ibcmtool.wire import detail
     from ibcmtool.wire.decode import Decoder
 
@@ -117,11 +96,7 @@ def _write_frame(
             warn(f"frame {number} is no CM message, but {packet.summary()}")
             return False
         layers = list(detail.layers(packet, _protocol(message, requests)))
-        if output_format == "text":
-            page.console.print(report.frame_tree(page, frame, message, layers, clock, show_hex=show_hex))
-        else:
-            indent = 2 if output_format == "json" else None
-            print(json.dumps(report.frame_object(frame, message, layers), indent=indent))
+        sink.layers(Received(number, frame, message), layers)
         return True
     warn(f"there is no frame {number}: the capture has {last}")
     return False

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from ibcmtool.connections.timewait_models import MODELS
-from ibcmtool.model import Outcome, Policy, TimewaitModel
-from ibcmtool.views.filters import Filter
+from ibcmtool.model import Outcome, Policy, Severity, TimewaitModel
+from ibcmtool.reports.sink import choices
+from ibcmtool.views.filters import Filter, at_least
 
 ColorChoice = Literal["auto", "always", "never"]
-Format = Literal["text", "json", "jsonl"]
 FailOn = Literal["error", "warning", "info", "never"]
-By = Literal["pair", "target", "service"]
 
 FilesArgument = Annotated[
     list[Path],
@@ -50,13 +49,6 @@ TimewaitModelOption = Annotated[
         help=f"How long timewait lasts: {'; '.join(f'{model.name}: {model.meaning}' for model in MODELS.values())}.",
     ),
 ]
-ByOption = Annotated[
-    By | None,
-    typer.Option(
-        "--by", help="Totals over the connections of each pair of nodes, target or service, instead of a list."
-    ),
-]
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Output format.")]
 ColorOption = Annotated[
     ColorChoice,
     typer.Option("--color", help="Colour; auto heeds NO_COLOR, FORCE_COLOR and pipes."),
@@ -93,6 +85,25 @@ OUTCOMES = get_args(Outcome)
 FILTERS = "Filters (a connection must pass each; values of one option are alternatives)"
 
 
+def format_option(*shown: str, about: str = "Output format.") -> Any:
+    """--format, with the formats registered for what a command shows (reports/sink.py)."""
+    words = choices(*shown)
+
+    def known(text: str) -> str:
+        if text not in words:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, words))}.")
+        return text
+
+    return typer.Option(
+        "--format", "-f", metavar=f"<{'|'.join(words)}>", parser=known, autocompletion=lambda: words, help=about
+    )
+
+
+def is_bad(severities: Iterable[Severity], fail_on: FailOn) -> bool:
+    """Whether one of these severities makes a command fail."""
+    return fail_on != "never" and any(at_least(severity, fail_on) for severity in severities)
+
+
 def _number(text: str) -> int:
     try:
         return int(text, 0)
@@ -107,61 +118,44 @@ def _outcome(text: str) -> str:
     return text
 
 
-def _filter(
-    connection: Annotated[
-        list[int] | None, typer.Option("--connection", "-c", metavar="ID", help="By id.", rich_help_panel=FILTERS)
-    ] = None,
-    peer: Annotated[
+_by = functools.partial(typer.Option, rich_help_panel=FILTERS)
+# By the names of the criteria of Filter.
+FILTER_OPTIONS: dict[str, Any] = {
+    "connection": Annotated[list[int] | None, _by("--connection", "-c", metavar="ID", help="By id.")],
+    "peer": Annotated[
+        list[str] | None, _by("--peer", metavar="TEXT", help="By part of a name, IP address, GID or GUID.")
+    ],
+    "service": Annotated[
+        list[str] | None, _by("--service", metavar="TEXT", help="By part of the service's name, or its id.")
+    ],
+    "qpn": Annotated[list[int] | None, _by("--qpn", metavar="QPN", parser=_number, help="By QPN of either end.")],
+    "outcome": Annotated[
         list[str] | None,
-        typer.Option(
-            "--peer", metavar="TEXT", help="By part of a name, IP address, GID or GUID.", rich_help_panel=FILTERS
-        ),
-    ] = None,
-    service: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--service", metavar="TEXT", help="By part of the service's name, or its id.", rich_help_panel=FILTERS
-        ),
-    ] = None,
-    qpn: Annotated[
-        list[int] | None,
-        typer.Option("--qpn", metavar="QPN", parser=_number, help="By QPN of either end.", rich_help_panel=FILTERS),
-    ] = None,
-    outcome: Annotated[
-        list[str] | None,
-        typer.Option(
+        _by(
             "--outcome",
             metavar="OUTCOME",
             parser=_outcome,
             autocompletion=lambda: list(OUTCOMES),
             help=f"By outcome: {', '.join(OUTCOMES)}.",
-            rich_help_panel=FILTERS,
         ),
-    ] = None,
-    code: Annotated[
-        list[str] | None,
-        typer.Option("--code", metavar="CODE", help="By a finding that concerns it.", rich_help_panel=FILTERS),
-    ] = None,
-) -> Filter:
-    return Filter(
-        connection=tuple(connection or ()),
-        peer=tuple(peer or ()),
-        service=tuple(service or ()),
-        qpn=tuple(qpn or ()),
-        outcome=tuple(outcome or ()),
-        code=tuple(code or ()),
-    )
+    ],
+    "code": Annotated[list[str] | None, _by("--code", metavar="CODE", help="By a finding that concerns it.")],
+}
 
 
 def with_filters(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the filter options; it receives them as one Filter, its keyword argument `chosen`."""
-    options = inspect.signature(_filter, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True).parameters
-    parameters = [parameter for name, parameter in own.items() if name != "chosen"] + list(options.values())
+    parameters = [
+        *(each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "chosen"),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+            for name, option in FILTER_OPTIONS.items()
+        ),
+    ]
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> None:
-        chosen = _filter(**{name: values.pop(name) for name in options})
+        chosen = Filter(**{name: tuple(values.pop(name) or ()) for name in FILTER_OPTIONS})
         command(**values, chosen=chosen)
 
     # Typer asks for both; wraps() alone would lead it to the signature of the command itself.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
     from ibcmtool.cli.options import ColorChoice
     from ibcmtool.model import InputInfo
+    from ibcmtool.reports.sink import Settings, Sink
 
 SECOND = 1_000_000_000
 
@@ -35,6 +39,23 @@ def make_console(color: ColorChoice = "auto", file: TextIO | None = None) -> Con
     elif not terminal or os.environ.get("TERM") in ("dumb", "unknown"):
         settings["color_system"] = "standard"
     return Console(force_terminal=color == "always", width=None if terminal else UNBOUNDED, **settings)
+
+
+def settings_of(color: ColorChoice, local: bool, **more: Any) -> Settings:
+    """What sinks may ask, from the options that all commands have, and more by its name."""
+    from ibcmtool.reports.sink import Settings
+
+    return Settings(out=sys.stdout, console=partial(make_console, color), zone="local" if local else "utc", **more)
+
+
+def make_sink(shown: str, output_format: str, settings: Settings) -> Sink:
+    """The sink of a command; a usage error where what it shows has no such format."""
+    from ibcmtool.reports.sink import UnknownFormatError, make
+
+    try:
+        return make(shown, output_format, settings)
+    except UnknownFormatError as error:
+        raise typer.BadParameter(str(error), param_hint="--format") from None
 
 
 def _color_of_environment(terminal: bool) -> ColorChoice:

@@ -27,8 +27,8 @@ def sources(
     if output_format == "json":
         import json
 
-        told = {"schema": "ibcmtool.sources/1", "sources": [offer._asdict() for offer in found]}
-        print(json.dumps(told, indent=2))
+        written = {"schema": "ibcmtool.sources/1", "sources": [offer._asdict() for offer in found]}
+        print(json.dumps(written, indent=2))
     else:
         _show(found, color)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ibcmtool.cli.analysis import Request, run
 from ibcmtool.cli.options import (
     ClockOffsetOption,
     ColorOption,
@@ -17,9 +18,8 @@ from ibcmtool.cli.options import (
     paths_of,
     with_filters,
 )
-from ibcmtool.cli.output import make_console, warn, warn_of_inputs
-from ibcmtool.cli.progress import reading
-from ibcmtool.views.filters import Filter, apply
+from ibcmtool.cli.output import make_sink, settings_of, warn, warn_of_inputs
+from ibcmtool.views.filters import Filter
 
 
 @with_filters
@@ -39,17 +39,15 @@ def timeline(
 
     Exit code: 0, or 2 when an input could not be read, or not to its end.
     """
-    from ibcmtool.engine.files import analyze
-    from ibcmtool.reports import ladder
-    from ibcmtool.reports.clock import Clock
+    from ibcmtool.reports.choice import Choice
 
     paths = paths_of(files)
-    offsets = clock_offsets_of(clock_offset, paths)
-    with reading(quiet) as progress:
-        analysis = analyze(paths, policy, progress, clock_offsets=offsets, timewait_model=timewait_model, redact=redact)
-    selection = apply(chosen, analysis)
-    if selection.connections:
-        ladder.render(selection, make_console(color), clock=Clock("local" if local else "utc"))
-    elif not quiet:
-        warn("no connection fits the filters" if analysis.connections else "no CM messages, so no connections")
-    raise typer.Exit(2 if warn_of_inputs(analysis.inputs) else 0)
+    request = Request(paths, policy, timewait_model, clock_offsets_of(clock_offset, paths), redact)
+    settings = settings_of(color, local, policy=policy)
+    with make_sink("timeline", "text", settings) as sink:
+        counted = Choice(sink, Filter(), "info")
+        inputs = run(request, chosen, counted, quiet=quiet)
+    if not counted.connections and not quiet:
+        hidden = chosen and any(info.cm_messages for info in inputs)
+        warn("no connection fits the filters" if hidden else "no CM messages, so no connections")
+    raise typer.Exit(2 if warn_of_inputs(inputs) else 0)

@@ -90,12 +90,12 @@ def _report(page: Page, result: Comparison, limit: int) -> None:
         for fault, count in result.faults.most_common()
     ]
     different = formatting.count(len(result.differences), "difference") if result.differences else "no difference"
-    verdict = (
+    sentence = (
         f"{formatting.count(result.frames, 'frame')}, {formatting.count(result.fields, 'field')} compared with tshark "
         f"{result.tshark_version}: {different}, "
         f"{formatting.count(result.faults.total(), 'known fault')} of Wireshark explained."
     )
-    lines.append(page.text(verdict, style.BAD if result.differences else style.GOOD))
+    lines.append(page.text(sentence, style.BAD if result.differences else style.GOOD))
     for line in lines:
         for wrapped in page.hanging(Text(), line, indent=2):
             page.write(wrapped)

@@ -56,12 +56,12 @@ def wireshark(
 def _folder() -> Path:
     """Where tshark looks: in the user's own folder if it has one, else in the system's. Exits where none is known."""
     try:
-        told = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=False).stdout
+        folders = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=False).stdout
     except OSError:
         warn("tshark is not installed, so its extcap folder is not known; name it with --folder")
         raise typer.Exit(2) from None
     for sign in FOLDER_LINES:
-        for line in told.splitlines():
+        for line in folders.splitlines():
             if line.startswith(sign):
                 return Path(line.removeprefix(sign).strip())
     warn("tshark names no extcap folder; name it with --folder")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
+from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import Connection
 from ibcmtool.reports import rejects
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.attempts import MOST_CLIENTS, Attempts
 from ibcmtool.views.refusals import Refusal
 from ibcmtool.views.retry import Retry, safe_retry
 
 STALE_CONNECTION, INVALID_SERVICE_ID, CONSUMER_REJECT = 10, 8, 28
-MOST_IN_JSON = 100  # groups, the largest
 
 
-def sentence(group: Attempts, clock: Clock) -> str:
+def sentence(group: Attempts, calendar: Calendar) -> str:
     """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ..."."""
     clients = len(group.clients)
     several = (
@@ -28,22 +25,22 @@ def sentence(group: Attempts, clock: Clock) -> str:
     text = f"{formatting.count(group.count, 'attempt')} {several}in {formatting.duration(span)}, {_all_ended(group)}"
     retry = group.retry()
     if retry is not None:
-        return f"{text}; {retry_words(retry, clock, group.opened)}"
-    first, last = clock.time(group.opened, 3), clock.time(group.last_opened, 3)
+        return f"{text}; {retry_words(retry, calendar, group.opened)}"
+    first, last = calendar.time(group.opened, 3), calendar.time(group.last_opened, 3)
     return f"{text}; first {first}, last {last}"
 
 
 def _all_ended(group: Attempts) -> str:
-    ending = group.ending
-    if ending.refusal is not None:
-        meaning = _meaning(group, ending.refusal)
-        return f"all {refusal_words(ending.refusal)}" + (f": {meaning}" if meaning else "")
-    if ending.outcome == "partial":
+    failure = group.failure
+    if failure.refusal is not None:
+        meaning = _meaning(group, failure.refusal)
+        return f"all {refusal_words(failure.refusal)}" + (f": {meaning}" if meaning else "")
+    if failure.outcome == "partial":
         return "all given up by the requester (REJ 4); none of their REQs is in the capture"
-    how = "all timed out" if ending.outcome == "timed_out" else "all unfinished at the end of the capture"
+    how = "all timed out" if failure.outcome == "timed_out" else "all unfinished at the end of the capture"
     requests = formatting.count(group.requests, "REQ")
     requests += f" ({group.repeated:,} of them retransmissions)" if group.repeated else ""
-    if ending.answered:
+    if failure.answered:
         return f"{how} although {target(group)} had answered; {requests}"
     return f"{how}: no answer of {target(group)} to {requests}"
 
@@ -51,8 +48,6 @@ def _all_ended(group: Attempts) -> str:
 def refusal_words(refusal: Refusal) -> str:
     """ "REJ 28 consumer reject by the active side"; the passive side, who refuses as a rule, is not named."""
     if refusal.sidr:
-        from dissectors.cm_codes import SIDR_STATUSES
-
         status = refusal.reason
         if status is None:
             return "SIDR status unknown"
@@ -91,48 +86,18 @@ def retry_of(connection: Connection) -> Retry | None:
     return safe_retry(conflicts, step.message.time)
 
 
-def retry_words(retry: Retry, clock: Clock, near: int) -> str:
+def retry_words(retry: Retry, calendar: Calendar, near: int) -> str:
     """The earliest safe retry, or why it cannot be told; `near` is a time whose day the reader knows."""
     held = f"connection{'s' if len(retry.held) > 1 else ''} {formatting.numbers(retry.held)}"
     if retry.time is None:
         why = "the old connection is not in the capture" if not retry.held else f"no DREQ on {held} was seen"
         return f"earliest safe retry unknown: {why}"
     moment = -(-retry.time // formatting.MILLISECOND) * formatting.MILLISECOND
-    day = f"{clock.date(moment)} " if clock.date(moment) != clock.date(near) else ""
+    day = f"{calendar.date(moment)} " if calendar.date(moment) != calendar.date(near) else ""
     about = "about " if retry.assumed else ""
-    text = f"earliest safe retry {about}{day}{clock.time(moment, 3)} {clock.zone_name(moment)}"
+    text = f"earliest safe retry {about}{day}{calendar.time(moment, 3)} {calendar.zone_name(moment)}"
     if retry.basis == "retrying":
         return f"{text}, if the DREQ on {held} stays unanswered to the last"
     if retry.basis == "exhausted":
         return f"{text}, as the DREQ on {held} was never answered"
     return text
-
-
-def json_objects(groups: Sequence[Attempts]) -> list[dict[str, Any]]:
-    """The largest groups, in the order of their first attempts."""
-    largest = sorted(groups, key=lambda group: -group.count)[:MOST_IN_JSON]
-    return [_json_object(group) for group in sorted(largest, key=lambda group: group.opened)]
-
-
-def _json_object(group: Attempts) -> dict[str, Any]:
-    refusal, retry = group.ending.refusal, group.retry()
-    clients = len(group.clients)
-    return {
-        "attempts": group.count,
-        "connections": group.ids,
-        "clients": clients,
-        "active": group.active_name or (formatting.address(next(iter(group.clients))) if clients == 1 else None),
-        "passive": group.passive_name or formatting.address(group.key.passive),
-        "service": {
-            "id": None if group.service_id is None else formatting.service_id(group.service_id),
-            "name": group.key.service,
-        },
-        "outcome": group.ending.outcome,
-        "reason": None if refusal is None else refusal.reason,
-        "words": (refusal.words or None) if refusal is not None else None,
-        "first": formatting.seconds(group.opened),
-        "last": formatting.seconds(group.last_opened),
-        "requests": {"sent": group.requests, "retransmissions": group.repeated},
-        "earliest_safe_retry": None if retry is None or retry.time is None else formatting.seconds(retry.time),
-        "retry_basis": None if retry is None else retry.basis,
-    }

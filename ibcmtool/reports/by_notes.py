@@ -1,4 +1,4 @@
-"""What stands under a row of a view: why attempts were refused, what stayed unanswered, how long it took."""
+"""What stands under a row of a breakdown: why attempts were refused, what stayed unanswered, how long it took."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rich.text import Text
 
 from ibcmtool import formatting
 from ibcmtool.reports import attempts, style
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
-from ibcmtool.views.rows import Row, View
+from ibcmtool.views.rows import Breakdown, Row
 from ibcmtool.views.tally import Tally
 from ibcmtool.views.times import EXACT, Times
 
@@ -18,7 +18,7 @@ MOST_REASONS = 6  # of refusals; the others are counted together
 STORM = 100  # REQs in one second that are worth a word
 
 
-def notes(page: Page, row: Row, clock: Clock, *, several_inputs: bool) -> Iterator[Text]:
+def notes(page: Page, row: Row, calendar: Calendar, *, several_inputs: bool) -> Iterator[Text]:
     """The notes of one row, each a sentence."""
     head = Text(f"     {page.glyphs.corner} ", style.QUIET)
     tally = row.tally
@@ -32,7 +32,7 @@ def notes(page: Page, row: Row, clock: Clock, *, several_inputs: bool) -> Iterat
     if row.active is not None:
         return
     if tally.repeated or tally.peak.number >= STORM:
-        yield from page.hanging(head, page.text(_requests(row, clock)))
+        yield from page.hanging(head, page.text(_requests(row, calendar)))
     if tally.first_to_reply.maximum > tally.last_to_reply.maximum:
         yield from page.hanging(head, page.text(f"from the first REQ to the REP: {_times(tally.first_to_reply)}"))
 
@@ -68,7 +68,7 @@ def _unanswered(tally: Tally, several_inputs: bool) -> str:
     return f"{text}: {', '.join(parts)}"
 
 
-def _requests(row: Row, clock: Clock) -> str:
+def _requests(row: Row, calendar: Calendar) -> str:
     """How many REQs came, of how many clients, and how many in the busiest second."""
     tally = row.tally
     text = f"{formatting.count(tally.requests, 'REQ')} of "
@@ -76,7 +76,7 @@ def _requests(row: Row, clock: Clock) -> str:
     if tally.repeated:
         text += f", {tally.repeated:,} of them retransmissions"
     if tally.peak.number > 1:
-        text += f"; at most {tally.peak.number:,} in one second ({clock.time(tally.peak.time, 0)})"
+        text += f"; at most {tally.peak.number:,} in one second ({calendar.time(tally.peak.time, 0)})"
     return text
 
 
@@ -85,11 +85,11 @@ def _times(times: Times) -> str:
     return ", ".join(f"{name} {formatting.duration(value)}" for name, value in values)
 
 
-def legend(page: Page, view: View) -> Iterator[Text]:
+def legend(page: Page, breakdown: Breakdown) -> Iterator[Text]:
     """What p50, p99 and max are."""
-    if view.by == "pair" or not any(row.tally.last_to_reply.count for row in view.rows):
+    if breakdown.by == "pair" or not any(row.tally.last_to_reply.count for row in breakdown.rows):
         return
     text = "p50, p99, max: from the last REQ before a REP to that REP, the target's own time as the capture saw it"
-    if any(not row.tally.last_to_reply.exact for row in view.rows):
+    if any(not row.tally.last_to_reply.exact for row in breakdown.rows):
         text += f"; p50 and p99 of more than {EXACT:,} are within 0.8 %"
     yield from page.hanging(Text(), page.text(f"{text}.", style.QUIET))

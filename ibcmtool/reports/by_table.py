@@ -1,4 +1,4 @@
-"""The table of a view: one row a pair, target or service, columns by the width at hand.
+"""The table of a breakdown: one row a pair, target or service, columns by the width at hand.
 
 A column of noughts is left out. Narrow terminals lose what the notes under the rows tell as well, then put names on two
 lines.
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, Outcome
+from ibcmtool.model import SEVERITIES, By, Outcome
 from ibcmtool.reports import by_notes, columns, style
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
-from ibcmtool.views.rows import By, Row, View
+from ibcmtool.views.rows import Breakdown, Row
 
 _NONE = "-"
 
@@ -82,17 +82,15 @@ _LEAVING: dict[By, tuple[str, ...]] = {
 _INLINE_LOSES = 3  # columns, before names go on two lines
 
 
-def lines(page: Page, view: View, rows: Sequence[Row], clock: Clock) -> Iterator[Text]:
+def lines(page: Page, breakdown: Breakdown, rows: Sequence[Row], calendar: Calendar) -> Iterator[Text]:
     """The table; what is wrong with a row stands under it."""
-    if not rows:
-        return
-    row_end = 0
-    for row, line in columns.draw(page, _chosen(page, view.by, rows)):
-        if row > row_end:
-            yield from by_notes.notes(page, rows[row_end], clock, several_inputs=len(view.inputs) > 1)
-        row_end = max(row, row_end)
-        yield line
-    yield from by_notes.notes(page, rows[row_end], clock, several_inputs=len(view.inputs) > 1)
+    if rows:
+        several = len(breakdown.inputs) > 1
+        yield from columns.draw_with_notes(
+            page,
+            _chosen(page, breakdown.by, rows),
+            lambda row: by_notes.notes(page, rows[row], calendar, several_inputs=several),
+        )
 
 
 def _chosen(page: Page, by: By, rows: Sequence[Row]) -> list[Column]:
@@ -107,14 +105,11 @@ def _chosen(page: Page, by: By, rows: Sequence[Row]) -> list[Column]:
     # Richest first.
     ways = [(inline, n) for n in range(min(_INLINE_LOSES, len(leaving)) + 1)]
     ways += [(stacked, n) for n in range(len(leaving) + 1)]
-    tables = []
-    for names, gone in ways:
-        kept = [column for title, column in numbers.items() if title not in leaving[:gone]]
-        table = [*names, *kept, *findings]
-        if columns.fits(table, page.width):
-            return table
-        tables.append(table)
-    return next((table for table in tables if columns.fits(table, page.width, cut=True)), tables[-1])
+    tables = (
+        [*names, *(column for title, column in numbers.items() if title not in leaving[:gone]), *findings]
+        for names, gone in ways
+    )
+    return columns.richest(tables, page.width)
 
 
 def _names(page: Page, by: By, rows: Sequence[Row], *, stacked: bool) -> list[Column]:

@@ -6,7 +6,7 @@ first, and the first one that fits is drawn. Without a width the richest one is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -47,6 +47,16 @@ def fits(columns: Sequence[Column], width: int | None, *, cut: bool = False) -> 
     return width is None or needed + GAP * (len(columns) - 1) <= width
 
 
+def richest(tables: Iterable[list[Column]], width: int | None) -> list[Column]:
+    """The first of these tables that fits; where none does, the first that bears to be cut, else the last."""
+    tried = []
+    for table in tables:
+        if fits(table, width):
+            return table
+        tried.append(table)
+    return next((table for table in tried if fits(table, width, cut=True)), tried[-1])
+
+
 def widths(columns: Sequence[Column], width: int | None) -> list[int]:
     """Natural widths, taken back to the minimum from the widest column on until the table fits."""
     natural = [column.natural() for column in columns]
@@ -75,6 +85,17 @@ def draw(page: Page, columns: Sequence[Column], *, heading: bool = True) -> Iter
         for at in range(max(map(len, cells))):
             parts = [cell[at] if at < len(cell) else _EMPTY for cell in cells]
             yield row, _line(page, parts, columns, size)
+
+
+def draw_with_notes(page: Page, columns: Sequence[Column], notes: Callable[[int], Iterable[Text]]) -> Iterator[Text]:
+    """The lines of the table; under each row what `notes` says of the row of that index."""
+    below = 0
+    for row, line in draw(page, columns):
+        if row > below:
+            yield from notes(below)
+            below = row
+        yield line
+    yield from notes(below)
 
 
 _EMPTY = Text()

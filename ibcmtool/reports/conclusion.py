@@ -1,16 +1,17 @@
-"""The verdict: the last line, which a reader in a hurry reads first."""
+"""The conclusion: the last line, which a reader in a hurry reads first."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import LIVE, SEVERITIES, Analysis, Outcome, Severity, Totals
+from ibcmtool.model import LIVE, SEVERITIES, InputInfo, Outcome, Policy, Severity
 from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
+from ibcmtool.views.totals import Totals
 
 _ADJECTIVE: dict[Outcome, str] = {
     "connecting": "still connecting at the end",
@@ -24,13 +25,13 @@ _ADJECTIVE: dict[Outcome, str] = {
 _PASSIVE: frozenset[Outcome] = frozenset({"stale", "rejected", "half_open"})
 
 
-def lines(page: Page, analysis: Analysis, totals: Totals, *, depends: bool | None = None) -> Iterator[Text]:
+def lines(page: Page, policy: Policy, inputs: Sequence[InputInfo], totals: Totals, *, depends: bool) -> Iterator[Text]:
     """One sentence: how many connections ended how, and what was found.
 
-    `depends`: whether a finding depends on the policy; None: ask the analysis's findings.
+    `depends`: whether a finding depends on the policy.
     """
     if not totals.connections:
-        yield from _nothing(page, analysis)
+        yield from _nothing(page, inputs)
         return
     outcomes = totals.outcomes
     severities: Counter[Severity] = Counter()
@@ -40,9 +41,7 @@ def lines(page: Page, analysis: Analysis, totals: Totals, *, depends: bool | Non
     mark, name = (page.glyphs.bad, style.BAD) if troubled else (page.glyphs.good, style.GOOD)
     if troubled and not severities["error"]:
         name = style.DOUBT
-    if depends is None:
-        depends = any(finding.policy != "both" for finding in analysis.findings)
-    reading = f" under the {analysis.policy} policy" if depends else ""
+    reading = f" under the {policy} policy" if depends else ""
     sentence = f"{_outcomes(outcomes)}{_findings(severities, reading, totals)}"
     yield from page.hanging(Text(f"{mark} ", name), page.text(sentence, style.HEAD))
 
@@ -84,12 +83,12 @@ def _findings(severities: Counter[Severity], reading: str, totals: Totals) -> st
 _PLURAL = {"error": "errors", "warning": "warnings", "info": "info"}
 
 
-def _nothing(page: Page, analysis: Analysis) -> Iterator[Text]:
-    if any(info.cm_messages for info in analysis.inputs):
+def _nothing(page: Page, inputs: Sequence[InputInfo]) -> Iterator[Text]:
+    if any(info.cm_messages for info in inputs):
         yield page.text("No connection to show.", style.HEAD)
         return
     yield page.text("No CM messages.", style.HEAD)
-    if all(info.format == LIVE for info in analysis.inputs):
+    if all(info.format == LIVE for info in inputs):
         return
     yield from page.hanging(
         Text("  "),

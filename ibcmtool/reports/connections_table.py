@@ -8,17 +8,19 @@ shortened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from rich.text import Text
 
-from ibcmtool import formatting, services
+from ibcmtool import formatting
 from ibcmtool.model import SEVERITIES, Connection, Finding, Outcome
 from ibcmtool.reports import attempts, columns, rejects, style
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
 from ibcmtool.views.attempts import Attempts
+from ibcmtool.views.digest import Brief, brief
 
 _ALL = ("id", "ends", "service", "outcome", "history", "opened", "set-up", "duration", "findings")
 _STACKED = ("id", "stacked ends", *_ALL[2:])
@@ -44,7 +46,7 @@ FEW = 10
 MOST_IDS = 10  # letters that the ids of a group may take
 
 
-class Row(NamedTuple):
+class ConnectionLine(NamedTuple):
     """What the table shows of a connection, or of a group of attempts."""
 
     ids: str
@@ -73,46 +75,53 @@ def findings_by_connection(findings: Sequence[Finding]) -> dict[int, list[Findin
     return found
 
 
-def connection_row(conn: Connection, found: Mapping[int, Sequence[Finding]], clock: Clock, several_files: bool) -> Row:
+def connection_line(
+    conn: Connection | Brief, found: Mapping[int, Sequence[Finding]], calendar: Calendar, several_files: bool
+) -> ConnectionLine:
     """A connection by itself."""
-    rejected = conn.outcome == "rejected"
-    note = rejects.sentence(conn, several_files) if rejected else ""
-    retry = attempts.retry_of(conn)
-    if note and retry is not None and retry.time is not None:
-        note += f"; {attempts.retry_words(retry, clock, conn.opened)}"
-    return Row(
-        str(conn.id),
-        formatting.end_name(conn.active),
-        formatting.end_name(conn.passive),
-        services.connection_service(conn),
-        conn.outcome,
-        rejects.reason(conn) if rejected else None,
-        conn.history,
-        conn.opened,
-        None if conn.outcome == "partial" else conn.established,
-        conn.closed,
-        _codes(found.get(conn.id, ())),
+    note, reason = "", None
+    if isinstance(conn, Brief):
+        about = conn
+    else:
+        about = brief(conn)
+        if conn.outcome == "rejected":
+            reason, note = rejects.reason(conn), rejects.sentence(conn, several_files)
+            retry = attempts.retry_of(conn)
+            if note and retry is not None and retry.time is not None:
+                note += f"; {attempts.retry_words(retry, calendar, conn.opened)}"
+    return ConnectionLine(
+        str(about.id),
+        about.active,
+        about.passive,
+        about.service,
+        about.outcome,
+        reason,
+        about.history,
+        about.opened,
+        None if about.outcome == "partial" else about.established,
+        about.closed,
+        _codes(found.get(about.id, ())),
         note,
     )
 
 
-def attempts_row(group: Attempts, found: Mapping[int, Sequence[Finding]], clock: Clock) -> Row:
+def attempts_line(group: Attempts, found: Mapping[int, Sequence[Finding]], calendar: Calendar) -> ConnectionLine:
     """A group of attempts; its duration is that of them all."""
-    clients, refusal = len(group.clients), group.ending.refusal
+    clients, refusal = len(group.clients), group.failure.refusal
     active = group.active_name or formatting.address(next(iter(group.clients)))
-    return Row(
+    return ConnectionLine(
         _ids(group),
         formatting.count(clients, "client") if clients > 1 else active,
         group.passive_name or formatting.address(group.key.passive),
         group.key.service,
-        group.ending.outcome,
+        group.failure.outcome,
         None if refusal is None or refusal.sidr else refusal.reason,
         group.history,
         group.opened,
         None,
         group.over,
         _codes([finding for number in group.ids for finding in found.get(number, ())]),
-        attempts.sentence(group, clock),
+        attempts.sentence(group, calendar),
     )
 
 
@@ -129,105 +138,58 @@ def _codes(findings: Sequence[Finding]) -> dict[str, str]:
     return codes
 
 
-def lines(page: Page, rows: Sequence[Row], clock: Clock) -> Iterator[Text]:
+def lines(page: Page, rows: Sequence[ConnectionLine], calendar: Calendar) -> Iterator[Text]:
     """The table; under a row that was rejected, why."""
-    if not rows:
-        return
-    row_end = 0
-    for row, line in columns.draw(page, _chosen(page, rows, clock)):
-        if row > row_end:
-            yield from _note(page, rows[row_end])
-        row_end = max(row, row_end)
-        yield line
-    yield from _note(page, rows[row_end])
+    if rows:
+        yield from columns.draw_with_notes(page, _chosen(page, rows, calendar), lambda row: _note(page, rows[row]))
 
 
-def _chosen(page: Page, rows: Sequence[Row], clock: Clock) -> list[Column]:
-    made: dict[str, Column] = {}
-    tables: list[list[Column]] = []
-    for names in _CHOICES_FOR_FEW if len(rows) <= FEW else _CHOICES_FOR_MANY:
-        for name in names:
-            if name not in made:
-                made[name] = _COLUMNS[name](page, rows, clock)
-        table = [made[name] for name in names]
-        if columns.fits(table, page.width):
-            return table
-        tables.append(table)
-    # Nothing fits uncut: cut what may be cut, in the richest table that bears it.
-    return next((table for table in tables if columns.fits(table, page.width, cut=True)), tables[-1])
-
-
-def _note(page: Page, row: Row) -> Iterator[Text]:
+def _note(page: Page, row: ConnectionLine) -> Iterator[Text]:
     if row.note:
         yield from page.hanging(Text(f"     {page.glyphs.corner} ", style.QUIET), page.text(row.note, "red"))
 
 
-def _id_column(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    return Column("id", "right", cells=[[Text(row.ids, "bold")] for row in rows])
-
-
-def _ends(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    arrow = f" {page.glyphs.arrow} "
-    return Column(f"active{arrow}passive", cells=[[page.text(row.active + arrow + row.passive)] for row in rows])
-
-
-def _stacked_ends(page: Page, rows: Sequence[Row], _: Clock) -> Column:
+def _chosen(page: Page, rows: Sequence[ConnectionLine], calendar: Calendar) -> list[Column]:
+    """The richest table that fits."""
     arrow = page.glyphs.arrow
-    cells = [[page.text(row.active), page.text(f"{arrow} {row.passive}")] for row in rows]
-    return Column(f"active {arrow} passive", cells=cells, least=20)
+    days = {calendar.date(rows[0].opened), calendar.date(rows[-1].opened)}
+
+    def opened(row: ConnectionLine) -> Text:
+        day = calendar.date(row.opened) + " " if len(days) > 1 else ""
+        return Text(day + calendar.time(row.opened, 3), style.QUIET)
+
+    def stacked(row: ConnectionLine) -> list[Text]:
+        return [page.text(row.active), page.text(f"{arrow} {row.passive}")]
+
+    def one_line(cell: Callable[[ConnectionLine], Text]) -> list[list[Text]]:
+        return [[cell(row)] for row in rows]
+
+    ends = f"active {arrow} passive"
+    made: dict[str, Callable[[], Column]] = {
+        "id": lambda: Column("id", "right", cells=one_line(lambda row: Text(row.ids, "bold"))),
+        "ends": lambda: Column(ends, cells=one_line(lambda row: page.text(f"{row.active} {arrow} {row.passive}"))),
+        "stacked ends": lambda: Column(ends, cells=[stacked(row) for row in rows], least=20),
+        "service": lambda: Column("service", cells=one_line(lambda row: page.text(row.service)), least=16),
+        "outcome": lambda: Column("outcome", cells=one_line(_outcome)),
+        "history": lambda: Column("history", cells=one_line(lambda row: page.text(row.history)), least=13, enough=13),
+        "opened": lambda: Column("opened", cells=one_line(opened)),
+        "set-up": lambda: Column("set-up", "right", cells=one_line(lambda row: _span(row.opened, row.established))),
+        "duration": lambda: Column("duration", "right", cells=one_line(lambda row: _span(row.opened, row.closed))),
+        "findings": lambda: Column("findings", cells=one_line(_findings), least=11),
+    }
+    column = cache(lambda name: made[name]())
+    choices = _CHOICES_FOR_FEW if len(rows) <= FEW else _CHOICES_FOR_MANY
+    return columns.richest(([column(name) for name in names] for names in choices), page.width)
 
 
-def _services(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    return Column("service", cells=[[page.text(row.service)] for row in rows], least=16)
-
-
-def _outcomes(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    cells = []
-    for row in rows:
-        text = formatting.OUTCOMES[row.outcome] + (f" {row.reason}" if row.reason is not None else "")
-        cells.append([Text(text, style.OUTCOME[row.outcome])])
-    return Column("outcome", cells=cells)
-
-
-def _histories(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    return Column("history", cells=[[page.text(row.history)] for row in rows], least=13, enough=13)
-
-
-def _opened(page: Page, rows: Sequence[Row], clock: Clock) -> Column:
-    days = {clock.date(rows[0].opened), clock.date(rows[-1].opened)}
-    cells = []
-    for row in rows:
-        day = clock.date(row.opened) + " " if len(days) > 1 else ""
-        cells.append([Text(day + clock.time(row.opened, 3), style.QUIET)])
-    return Column("opened", cells=cells)
-
-
-def _set_up(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    return Column("set-up", "right", cells=[[_span(row.opened, row.established)] for row in rows])
-
-
-def _durations(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    return Column("duration", "right", cells=[[_span(row.opened, row.closed)] for row in rows])
+def _outcome(row: ConnectionLine) -> Text:
+    reason = f" {row.reason}" if row.reason is not None else ""
+    return Text(formatting.OUTCOMES[row.outcome] + reason, style.OUTCOME[row.outcome])
 
 
 def _span(start: int, end: int | None) -> Text:
     return Text("-", style.QUIET) if end is None else Text(formatting.duration(end - start))
 
 
-def _findings(page: Page, rows: Sequence[Row], _: Clock) -> Column:
-    cells = [[Text(" ").join(Text(code, name) for code, name in row.codes.items())] for row in rows]
-    return Column("findings", cells=cells, least=11)
-
-
-_COLUMNS: dict[str, Callable[[Page, Sequence[Row], Clock], Column]] = {
-    "id": _id_column,
-    "ends": _ends,
-    "stacked ends": _stacked_ends,
-    "service": _services,
-    "outcome": _outcomes,
-    "history": _histories,
-    "opened": _opened,
-    "set-up": _set_up,
-    "duration": _durations,
-    "findings": _findings,
-}
+def _findings(row: ConnectionLine) -> Text:
+    return Text(" ").join(Text(code, name) for code, name in row.codes.items())

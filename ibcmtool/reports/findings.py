@@ -9,18 +9,22 @@ from typing import Any
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import Finding, Policy, Totals
+from ibcmtool.model import Finding, Policy
 from ibcmtool.reports import style, values
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
 from ibcmtool.values import Duration, Psn, Time
 from ibcmtool.views.attempts import Attempts
+from ibcmtool.views.totals import Totals
 
 INFO_SHOWN = 3  # more info findings of one code are folded into one line
 SUMMARY_SHOWN = 3  # in a summarised report, of every code
 MOST_LISTED = 12  # numbers in a list on a terminal
 MOST_IN_A_LINE = 60  # elsewhere, where a line may be long, but not without end
 _LABEL_WIDTH = 10
+_UPPER_CASE = frozenset(
+    ("ca", "qpn", "psn", "guid", "gid", "cm", "req", "rep", "rej", "rtu", "dreq", "drep", "mra", "tid", "ack", "lid")
+)
 _ABSOLUTE = 10**17  # ns; no duration is this long (3 years), every time since 1973 is later
 
 
@@ -30,7 +34,7 @@ def lines(
     totals: Totals,
     *,
     policy: Policy,
-    clock: Clock,
+    calendar: Calendar,
     several_files: bool,
     groups: Mapping[int, Attempts] | None = None,
     summarised: bool = False,
@@ -38,13 +42,13 @@ def lines(
 ) -> Iterator[Text]:
     """All findings; of a code that comes often only the first few, the others in one line.
 
-    What was found in several attempts of a group (`groups`, by connection) is told once.
+    What was found in several attempts of a group (`groups`, by connection) is shown once.
     """
-    told, alike = _by_group(findings, groups or {})
+    distinct, alike = _by_group(findings, groups or {})
     shown: Counter[str] = Counter()
     folded: dict[str, list[Finding]] = {}
     explained: set[str] = set()
-    for finding in told:
+    for finding in distinct:
         limit = SUMMARY_SHOWN if summarised else INFO_SHOWN if finding.severity == "info" else None
         others = alike.get(id(finding), ())
         if not everything and limit is not None and shown[finding.code] >= limit:
@@ -54,7 +58,7 @@ def lines(
         # The same advice for the tenth time is noise.
         advice = finding.code + finding.advice not in explained
         explained.add(finding.code + finding.advice)
-        yield from _block(page, finding, policy, clock, several_files, advice=advice, alike=others)
+        yield from _block(page, finding, policy, calendar, several_files, advice=advice, alike=others)
         yield Text()
     left_out = _left_out(findings, totals)
     for code in dict.fromkeys([*folded, *left_out]):
@@ -68,8 +72,8 @@ def lines(
 def _by_group(
     findings: Sequence[Finding], groups: Mapping[int, Attempts]
 ) -> tuple[list[Finding], dict[int, list[Finding]]]:
-    """The findings to be told, and by their id() those that say the same of another attempt of the same group."""
-    told: list[Finding] = []
+    """The findings to be shown, and by their id() those that say the same of another attempt of the same group."""
+    distinct: list[Finding] = []
     alike: dict[int, list[Finding]] = {}
     first: dict[tuple[str, str, int], Finding] = {}
     for finding in findings:
@@ -79,8 +83,8 @@ def _by_group(
             if other is not finding:
                 alike.setdefault(id(other), []).append(finding)
                 continue
-        told.append(finding)
-    return told, alike
+        distinct.append(finding)
+    return distinct, alike
 
 
 def _left_out(findings: Sequence[Finding], totals: Totals) -> Counter[str]:
@@ -97,7 +101,7 @@ def _block(
     page: Page,
     finding: Finding,
     policy: Policy,
-    clock: Clock,
+    calendar: Calendar,
     several_files: bool,
     *,
     advice: bool,
@@ -117,7 +121,7 @@ def _block(
     )
     yield from _side_by_side(page, title, where)
     yield from page.hanging(Text("  "), page.text(finding.message))
-    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, clock)))
+    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, calendar)))
     also = _alike(alike, several_files, page.width is not None)
     for label, text in (
         ("also", also),
@@ -177,23 +181,23 @@ def _policy_note(finding: Finding, policy: Policy) -> str:
     return f"judged by the {policy} reading of the specification; --policy {other} sees it differently"
 
 
-def _numbers(evidence: Mapping[str, Any], clock: Clock) -> Iterator[str]:
+def _numbers(evidence: Mapping[str, Any], calendar: Calendar) -> Iterator[str]:
     for key, value in evidence.items():
         if value is None:
             continue
-        label, text = _number(key, value, clock)
+        label, text = _number(key, value, calendar)
         yield f"{label} {text}"
 
 
-def _number(key: str, value: Any, clock: Clock) -> tuple[str, str]:
+def _number(key: str, value: Any, calendar: Calendar) -> tuple[str, str]:
     """Key and value in words: `_ns` values are durations or times, QPNs and ids are hexadecimal."""
     if key.endswith("_ns"):
-        texts = [_moment(one, clock) for one in (value if isinstance(value, (list, tuple)) else [value])]
+        texts = [_moment(one, calendar) for one in (value if isinstance(value, (list, tuple)) else [value])]
         return _words(key.removesuffix("_ns")), " ".join(texts)
     if isinstance(value, (Duration, Time)):
-        return _words(key), clock.full(value.ns) if isinstance(value, Time) else formatting.duration(value.ns)
+        return _words(key), calendar.full(value.ns) if isinstance(value, Time) else formatting.duration(value.ns)
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Duration, Time)):
-        return _words(key), " ".join(_number(key, one, clock)[1] for one in value)
+        return _words(key), " ".join(_number(key, one, calendar)[1] for one in value)
     if isinstance(value, Psn):
         return _words(key), formatting.psn(value.number)
     made = values.plain(key, values.evidence(value))
@@ -204,32 +208,12 @@ def _number(key: str, value: Any, clock: Clock) -> tuple[str, str]:
     return _words(key), formatting.psn(made) if isinstance(made, int) and key.endswith("psn") else str(made)
 
 
-def _moment(ns: int, clock: Clock) -> str:
-    return clock.full(ns) if abs(ns) >= _ABSOLUTE else formatting.duration(ns)
+def _moment(ns: int, calendar: Calendar) -> str:
+    return calendar.full(ns) if abs(ns) >= _ABSOLUTE else formatting.duration(ns)
 
 
 def _words(key: str) -> str:
-    spaced = f" {key.replace('_', ' ')} "
-    for word in (
-        "ca",
-        "qpn",
-        "psn",
-        "guid",
-        "gid",
-        "cm",
-        "req",
-        "rep",
-        "rej",
-        "rtu",
-        "dreq",
-        "drep",
-        "mra",
-        "tid",
-        "ack",
-        "lid",
-    ):
-        spaced = spaced.replace(f" {word} ", f" {word.upper()} ")
-    return spaced.strip()
+    return " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
 
 
 def _folded(page: Page, sample: Finding, others: Sequence[Finding], number: int) -> Iterator[Text]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from ibcmtool import formatting
 from ibcmtool.model import InputInfo
 from ibcmtool.reports import style
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
 from ibcmtool.rules.facts.coverage import holes
 from ibcmtool.wire.link_types import NAMES
 
 
-def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
+def lines(page: Page, inputs: Sequence[InputInfo], calendar: Calendar) -> Iterator[Text]:
     """Path, format, frames, CM messages and time span of each input; what was cut or damaged below it, and holes."""
     for at, info in enumerate(inputs):
         mark = Text(f"[{at + 1}] " if len(inputs) > 1 else "", style.QUIET)
         head = Text.assemble(mark, page.text(info.path, style.HEAD), "  ")
-        facts = page.text(", ".join(_facts(info, clock)), style.QUIET)
+        facts = page.text(", ".join(_facts(info, calendar)), style.QUIET)
         if page.width is not None and head.cell_len + facts.cell_len > page.width:
             yield from page.hanging(Text(), head)
             head = Text("    ")
@@ -28,18 +28,18 @@ def lines(page: Page, inputs: list[InputInfo], clock: Clock) -> Iterator[Text]:
         for trouble in _troubles(info):
             yield from page.hanging(Text(f"    {page.glyphs.bad} ", style.DOUBT), page.text(trouble, style.DOUBT))
     for begin, end in holes(inputs):
-        text = f"no frame in any input for {formatting.duration(end - begin)} from {clock.full(begin, 0)} on"
+        text = f"no frame in any input for {formatting.duration(end - begin)} from {calendar.full(begin, 0)} on"
         yield from page.hanging(Text(f"{page.glyphs.bad} ", style.DOUBT), page.text(text, style.DOUBT))
 
 
-def _facts(info: InputInfo, clock: Clock) -> Iterator[str]:
+def _facts(info: InputInfo, calendar: Calendar) -> Iterator[str]:
     if info.format:
         yield info.format
     yield from (NAMES.get(number, f"link type {number}") for number in info.link_types)
     yield formatting.count(info.frames, "frame")
     yield formatting.count(info.cm_messages, "CM message")
     if info.first_time is not None and info.last_time is not None:
-        yield f"{clock.full(info.first_time, 0)} + {formatting.duration(info.last_time - info.first_time)}"
+        yield f"{calendar.full(info.first_time, 0)} + {formatting.duration(info.last_time - info.first_time)}"
     if info.clock_given:
         way = "ahead" if info.clock_offset >= 0 else "behind"
         yield f"clock {formatting.exact(abs(info.clock_offset))} {way}, as given"

@@ -8,26 +8,32 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from typing import Any
 
-from ibcmtool.model import Finding
+from ibcmtool.model import Event, Finding, Severity
+from ibcmtool.reports.json_objects import finding_object
+from ibcmtool.reports.sink import Sink
+from ibcmtool.views.filters import at_least
 
+FAREWELL = 5.0  # seconds
 AT_ONCE = 8  # commands that run at the same time; a storm of findings must not become one of processes
 
 
-class Command:
-    """Runs a shell command for a finding, without waiting for it.
+class Command(Sink):
+    """Runs a shell command for each finding that is bad enough, without waiting for it.
 
     The finding comes as JSON on its standard input, and in words in IBCMTOOL_CODE, IBCMTOOL_SEVERITY,
     IBCMTOOL_CONNECTION and IBCMTOOL_MESSAGE. While AT_ONCE of them run, further findings are passed over and counted.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, bar: Severity) -> None:
         self._command = command
+        self._bar = bar
         self._running: list[subprocess.Popen[bytes]] = []
         self.passed_over = 0
 
-    def run(self, finding: Finding, told: dict[str, Any]) -> None:
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        if not at_least(finding.severity, self._bar):
+            return
         self._running = [process for process in self._running if process.poll() is None]
         if len(self._running) >= AT_ONCE:
             self.passed_over += 1
@@ -50,13 +56,13 @@ class Command:
         )
         assert process.stdin is not None
         with suppress(OSError):  # it need not read its input
-            process.stdin.write(json.dumps(told).encode() + b"\n")  # far below what a pipe holds
+            process.stdin.write(json.dumps(finding_object(finding)).encode() + b"\n")  # far below what a pipe holds
             process.stdin.close()
         self._running.append(process)
 
-    def wait(self, seconds: float) -> None:
+    def close(self) -> None:
         """Let those that still run come to their end."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + FAREWELL
         while time.monotonic() < until and any(process.poll() is None for process in self._running):
             time.sleep(0.02)
 

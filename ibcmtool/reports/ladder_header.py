@@ -10,7 +10,7 @@ from rich.text import Text
 from ibcmtool import formatting, services
 from ibcmtool.model import Connection, Role
 from ibcmtool.reports import message_summary, rejects, style
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.page import Page
 
@@ -18,7 +18,7 @@ _LABEL = 9
 
 
 def lines(
-    page: Page, conn: Connection, filters: DisplayFilters, *, clock: Clock, several_files: bool
+    page: Page, conn: Connection, filters: DisplayFilters, *, calendar: Calendar, several_files: bool
 ) -> Iterator[Text]:
     """Title, both ends, times, parameters, the reason of a rejection, and the filter for Wireshark."""
     arrow = f" {page.glyphs.arrow} "
@@ -35,7 +35,7 @@ def lines(
     yield Text(page.glyphs.rule * min(title.cell_len, page.width or title.cell_len), style.QUIET)
     yield from page.listing(_label("active"), list(_end(conn, "active")))
     yield from page.listing(_label("passive"), list(_end(conn, "passive")))
-    yield from page.listing(_label("times"), list(_times(conn, clock)))
+    yield from page.listing(_label("times"), list(_times(conn, calendar)))
     parameters = message_summary.parameters(conn.request, conn.reply)
     yield from page.listing(_label("timers"), [f"{label} {value}" for label, value in parameters])
     if refusal := rejects.sentence(conn, several_files):
@@ -62,9 +62,9 @@ def _end(conn: Connection, role: Role) -> Iterator[str]:
         yield end.implementation.name
 
 
-def _times(conn: Connection, clock: Clock) -> Iterator[str]:
+def _times(conn: Connection, calendar: Calendar) -> Iterator[str]:
     yield conn.transport
-    yield f"opened {clock.full(conn.opened)}"
+    yield f"opened {calendar.full(conn.opened)}"
     if conn.established is not None and conn.request is not None:
         yield f"set up in {formatting.duration(conn.established - conn.opened)}"
     if conn.closed is not None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from ibcmtool import formatting
 from ibcmtool.model import Connection, Role
 from ibcmtool.reports import ladder_texts, style
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.ladder_entries import Entry, pauses
 from ibcmtool.reports.page import Page
 
@@ -39,17 +39,17 @@ class Span(NamedTuple):
     right: str
 
 
-class Rows:
+class Drawing:
     """The drawing of one connection."""
 
     def __init__(
-        self, page: Page, conn: Connection, made: Sequence[Entry], *, clock: Clock, several_files: bool
+        self, page: Page, conn: Connection, made: Sequence[Entry], *, calendar: Calendar, several_files: bool
     ) -> None:
         self._page = page
         self._glyphs = page.glyphs
         self._conn = conn
         self._entries = made
-        self._clock = clock
+        self._calendar = calendar
         self._several_files = several_files
         self._width = page.width or PLAIN_WIDTH
         self._wide = self._width >= CLOCK_FROM
@@ -124,17 +124,17 @@ class Rows:
         )
 
     def _gutter_text(self, entry: Entry, at: int) -> Text:
-        clock = self._clock.time(entry.time)
+        moment = self._calendar.time(entry.time)
         if at == 0:
             text = f"{self._relative(entry):>{self._time_width}} "
-            text += f"{clock:>{_CLOCK}}  " if self._wide else ""
+            text += f"{moment:>{_CLOCK}}  " if self._wide else ""
             return Text.assemble(text, (f"{self._frame(entry):>{self._frame_width}}", style.HEAD))
         if at == 1 and not self._wide:
-            return Text(f"{clock:>{self._time_width + 1 + self._frame_width}}", style.QUIET)
+            return Text(f"{moment:>{self._time_width + 1 + self._frame_width}}", style.QUIET)
         return _NOTHING
 
     def _relative(self, entry: Entry) -> str:
-        return self._clock.relative(entry.time - self._conn.opened)
+        return self._calendar.relative(entry.time - self._conn.opened)
 
     def _frame(self, entry: Entry) -> str:
         return ladder_texts.frame_name(entry.frame, self._several_files)

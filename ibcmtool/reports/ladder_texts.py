@@ -32,7 +32,7 @@ def details(conn: Connection, entry: Entry, several_files: bool) -> list[str]:
         of = f" of {allowed}" if allowed is not None else ""
         made = [f"send {number}{of}", f"as frame {frame_name((first.file, first.frame), several_files)}"]
     else:
-        made = [f"{label} {value}".strip() for label, value in message_summary.telling(message, conn)]
+        made = [f"{label} {value}".strip() for label, value in message_summary.telling_fields(message, conn)]
     if step.disposition == "ignored":
         made.append("ignored by the receiver")
     elif step.disposition == "unexpected":

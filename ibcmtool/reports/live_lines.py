@@ -1,8 +1,4 @@
-"""What happens, one line each, for a terminal that scrolls, a pipe or a log: messages, endings, findings.
-
-A line is a row of pieces with their styles: to colour them takes ten times as long as to make them, and a log needs
-none.
-"""
+"""What happens live, one line each, for a terminal that scrolls, a pipe or a log: messages, endings, findings."""
 
 from __future__ import annotations
 
@@ -12,31 +8,72 @@ from ibcmtool import formatting, services
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Step
 from ibcmtool.reports import message_summary, style
-from ibcmtool.reports.clock import Clock
-from ibcmtool.reports.page import Page
+from ibcmtool.reports.calendar import Calendar
+from ibcmtool.reports.page import Page, Pieces
+from ibcmtool.reports.sink import Settings, Sink
+from ibcmtool.reports.text import TextReport
 
 TYPE_WIDTH = 8  # SIDR_REQ
 NUMBER_WIDTH = 6
 
-Pieces = list[tuple[str, str]]  # text and style
+
+def live_text(settings: Settings) -> Sink:
+    """The text of `live`: the report at its end; before it a live view on a terminal, elsewhere a line an event."""
+    if settings.quiet:
+        return TextReport(settings)
+    if Page(settings.console()).width is None or settings.scrolling:
+        return LiveLines(settings)
+    from ibcmtool.reports.live_view import LiveView
+
+    return LiveView(settings)
 
 
-class Lines:
+class LiveLines(TextReport):
+    """Writes each line at once."""
+
+    follows = True
+    at_once = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._lines = LineMaker(self._page, self._calendar, several_sources=len(settings.sources) > 1)
+        self._received: Received | None = None
+
+    def received(self, received: Received) -> None:
+        self._received = received
+
+    def event(self, event: Event) -> None:
+        if has_line(event):
+            self._page.write_pieces(self._lines.event(event, self._received))
+
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        super().finding(finding, event)
+        self._page.write_pieces(self._lines.finding(finding, event))
+
+    def refresh(self, now: int | None) -> None:
+        self._page.flush()
+
+    def close(self) -> None:
+        self._page.write()
+        super().close()
+
+
+def has_line(event: Event) -> bool:
+    """Whether an event has a line: a message, the first data packet, an end. Findings say the others better."""
+    if event.step is not None:
+        return event.kind == event.step.message.type
+    return event.kind in ("ENDED", "DATA")
+
+
+class LineMaker:
     """Makes the lines."""
 
-    def __init__(self, page: Page, clock: Clock, *, several_sources: bool) -> None:
+    def __init__(self, page: Page, calendar: Calendar, *, several_sources: bool) -> None:
         self._clean = page.clean
         self._arrow = page.glyphs.arrow
-        self._clock = clock
+        self._calendar = calendar
         self._several = several_sources
-        self._second = lru_cache(maxsize=4)(lambda second: clock.time(second * formatting.SECOND, 0))
-
-    @staticmethod
-    def tells(event: Event) -> bool:
-        """Whether an event has a line: a message, the first data packet, an end. Findings tell the others better."""
-        if event.step is not None:
-            return event.kind == event.step.message.type
-        return event.kind in ("ENDED", "DATA")
+        self._second = lru_cache(maxsize=4)(lambda second: calendar.time(second * formatting.SECOND, 0))
 
     def event(self, event: Event, received: Received | None) -> Pieces:
         """The line of an event; received: what was received last before it."""
@@ -48,8 +85,9 @@ class Lines:
         text = f"data from {formatting.end_name(connection.end(event.role))}: its QP is up"
         return [*self._head(event.time, connection, "data", style.QUIET), (self._clean(text), "")]
 
-    def finding(self, finding: Finding, time: int) -> Pieces:
+    def finding(self, finding: Finding, event: Event | None) -> Pieces:
         """A finding in one line; --format jsonl and the summary have its numbers."""
+        time = event.time if event is not None else finding.time or 0
         certainty = "" if finding.confidence == "certain" else f" ({finding.confidence})"
         where = "" if finding.connection is None else f" #{finding.connection}"
         frames = formatting.frames(finding.frames, self._several)
@@ -69,7 +107,7 @@ class Lines:
         about = [self._from_to(message, connection, step.sender)]
         if kind in ("REQ", "SIDR_REQ"):
             about.append(services.connection_service(connection))
-        about.append(message_summary.line(message_summary.telling(message, connection)))
+        about.append(message_summary.line(message_summary.telling_fields(message, connection)))
         if step.retransmission_of is not None:
             about.append("(again)")
         elif ignored:

@@ -11,14 +11,13 @@ from rich.live import Live
 from rich.text import Text
 
 from ibcmtool import formatting, services
-from ibcmtool.engine.live import SourceStatus
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import Connection, Event, Finding
 from ibcmtool.reports import columns, style
-from ibcmtool.reports.clock import Clock
 from ibcmtool.reports.columns import Column
-from ibcmtool.reports.live_lines import Lines
-from ibcmtool.reports.page import Page
+from ibcmtool.reports.live_lines import LineMaker, has_line
+from ibcmtool.reports.sink import Settings
+from ibcmtool.reports.text import TextReport
 from ibcmtool.views.live_state import LiveState, Rate
 
 A_SECOND = 4  # times that the screen is drawn
@@ -26,46 +25,54 @@ EVENTS = 200  # lines remembered
 FEWEST = 3  # lines that findings, connections and events have at least
 
 
-class LiveView:
-    """Draws the board on the whole screen, between `open` and `close`."""
+class LiveView(TextReport):
+    """Draws on the whole screen until it is closed; then the report stands where the shell's prompt will be."""
 
-    def __init__(
-        self, page: Page, clock: Clock, board: LiveState, sources: Sequence[SourceStatus], lines: Lines
-    ) -> None:
-        self._page = page
-        self._console: Console = page.console
-        self._clock = clock
-        self._live_state = board
-        self._sources = sources
-        self._rates = [Rate() for _ in sources]
-        self._lines = lines
+    follows = True
+    at_once = True
+    shows_hints = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._console: Console = self._page.console
+        self._sources = settings.sources
+        self._lines = LineMaker(self._page, self._calendar, several_sources=len(settings.sources) > 1)
+        self._live_state = LiveState(settings.keep)
+        self._rates = [Rate() for _ in settings.sources]
         # The line of an event is made only if it comes to be drawn: in a storm few do.
         self._events: deque[Text | tuple[Event, Received | None]] = deque(maxlen=EVENTS)
+        self._received: Received | None = None
         self._began = time.monotonic()
         self._drawn = 0.0
         self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
-
-    def open(self) -> None:
         self._live.start()
 
-    def close(self) -> None:
-        """The screen is what it was before."""
-        self._live.stop()
+    def received(self, received: Received) -> None:
+        self._received = received
 
-    def line(self, line: Text) -> None:
-        """The newest line."""
-        self._events.append(line)
+    def event(self, event: Event) -> None:
+        self._live_state.event(event)
+        if has_line(event):
+            self._events.append((event, self._received))
 
-    def event(self, event: Event, received: Received | None) -> None:
-        """The newest event, and what was received last before it."""
-        self._events.append((event, received))
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        super().finding(finding, event)
+        self._live_state.finding(finding)
+        self._events.append(Text.assemble(*self._lines.finding(finding, event)))
 
-    def draw(self, now: int | None) -> None:
-        """The screen anew, if it is time; now: the time of the packets (ns)."""
+    def refresh(self, now: int | None) -> None:
+        """The screen anew, if it is time."""
         moment = time.monotonic()
         if moment - self._drawn >= 1 / A_SECOND:
             self._drawn = moment
             self._live.update(Group(*self._screen(moment, now)), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()  # the screen is what it was before
+        super().close()
+
+    def abort(self) -> None:
+        self._live.stop()
 
     def _screen(self, moment: float, now: int | None) -> list[Text]:
         height, width = self._console.height, self._console.width
@@ -87,7 +94,7 @@ class LiveView:
 
     def _head(self, moment: float, now: int | None) -> Iterator[Text]:
         running = formatting.duration(int(moment - self._began) * formatting.SECOND)
-        at = f"  {self._clock.full(now, 0)}" if now is not None else ""
+        at = f"  {self._calendar.full(now, 0)}" if now is not None else ""
         yield Text.assemble(("ibcmtool live", style.HEAD), self._page.text(f"{at}  running {running}", style.QUIET))
         for status, rate in zip(self._sources, self._rates, strict=True):
             info, source = status.info, status.source

@@ -7,30 +7,58 @@ left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from ibcmtool import formatting
+from dissectors.cm_codes import (
+    AP_STATUSES,
+    EXTENDED_TRANSPORT_TYPES,
+    MESSAGES_MRAED,
+    PATH_MTUS,
+    REJ_REASONS,
+    SIDR_STATUSES,
+    TRANSPORT_TYPES,
+    additional_reject_info,
+)
+from ibcmtool import formatting, services
 from ibcmtool.model import CmMessage, Connection
 
 Pair = tuple[str, str]
 
 
-def telling(message: CmMessage, connection: Connection | None = None) -> list[Pair]:
+def telling_fields(message: CmMessage, connection: Connection | None = None) -> list[Pair]:
     """The telling fields of a message.
 
     With its connection: without what the connection's header says (service, timers), but with what the upper protocol's
     private data says.
     """
-    pairs = _by_type(message, _IDENTITY)
+    fields = message.fields
+    pairs = _IDENTITY[message.type](fields) if message.type in _IDENTITY else []
     if connection is not None:
-        return pairs + _private_data(connection, message)
-    return _service(message.fields) + pairs + _by_type(message, _PARAMETERS)
+        return pairs + list(services.private_data(connection, message) or ())
+    service = _known(fields, ("", "service_id", services.name))
+    return service + pairs + parameters(*{"REQ": (fields, None), "REP": (None, fields)}.get(message.type, (None, None)))
 
 
 def parameters(request: Any, reply: Any) -> list[Pair]:
     """The timers and limits of a connection, from the fields of its REQ and REP (None: not captured)."""
-    return _req_parameters(request) + _rep_parameters(reply)
+    remote, local = _get(request, "remote_cm_response_timeout"), _get(request, "local_cm_response_timeout")
+    pairs = []
+    if remote is not None and remote == local:
+        pairs.append(("CM response timeouts", formatting.exponent(remote)))
+    elif remote is not None and local is not None:
+        both = f"{formatting.exponent(remote)} remote, {formatting.exponent(local)} local"
+        pairs.append(("CM response timeouts", both))
+    return [
+        *pairs,
+        *_known(
+            request,
+            ("Max CM Retries", "max_cm_retries", str),
+            ("Local ACK Timeout", "primary_local_ack_timeout", formatting.exponent),
+            ("MTU", "path_mtu", lambda code: PATH_MTUS.get(code, f"code {code}").removesuffix(" bytes")),
+        ),
+        *_known(reply, ("Target ACK Delay", "target_ack_delay", formatting.exponent)),
+    ]
 
 
 def line(pairs: list[Pair]) -> str:
@@ -40,93 +68,40 @@ def line(pairs: list[Pair]) -> str:
 
 def reject_reason(reason: int) -> str:
     """ "stale connection"; a reason that the specification does not name reads "unknown reason"."""
-    from dissectors.cm_codes import REJ_REASONS
-
     return REJ_REASONS.get(reason, "unknown reason")
-
-
-def _private_data(connection: Connection, message: CmMessage) -> list[Pair]:
-    from ibcmtool import services
-
-    return list(services.private_data(connection, message) or ())
 
 
 def _get(fields: Any, name: str) -> Any:
     return getattr(fields, name, None)
 
 
-def _known(*pairs: tuple[str, Any, Callable[[Any], str]]) -> list[Pair]:
-    return [(label, text(value)) for label, value, text in pairs if value is not None]
+def _known(fields: Any, *wanted: tuple[str, str, Callable[[Any], str]]) -> list[Pair]:
+    """Of these fields (label, name, how it is written) those that were captured."""
+    values = ((label, _get(fields, name), text) for label, name, text in wanted)
+    return [(label, text(value)) for label, value, text in values if value is not None]
 
 
-def _service(fields: Any) -> list[Pair]:
-    from ibcmtool import services
-
-    value = _get(fields, "service_id")
-    return [] if value is None else [("", services.name(value))]
-
-
-def _by_type(message: CmMessage, table: Mapping[str, Callable[[Any], list[Pair]]]) -> list[Pair]:
-    describe = table.get(message.type)
-    return [] if describe is None else describe(message.fields)
+def _all_known(*wanted: tuple[str, str, Callable[[Any], str]]) -> Callable[[Any], list[Pair]]:
+    return lambda fields: _known(fields, *wanted)
 
 
 def _req(fields: Any) -> list[Pair]:
-    pairs = _known(
-        ("QPN", _get(fields, "local_qpn"), formatting.qpn),
-        ("PSN", _get(fields, "starting_psn"), formatting.psn),
-    )
-    transport = _transport(fields)
+    kind, extended = _get(fields, "transport_service_type"), _get(fields, "extended_transport_type")
+    if kind == 3:
+        transport = EXTENDED_TRANSPORT_TYPES.get(extended, f"extended transport type {extended}")
+    else:
+        transport = "" if kind is None else TRANSPORT_TYPES.get(kind, f"transport type {kind}")
+    pairs = _known(fields, ("QPN", "local_qpn", formatting.qpn), ("PSN", "starting_psn", formatting.psn))
     return pairs if transport == "RC" else [*pairs, ("", transport)]  # RC is the rule
 
 
-def _transport(fields: Any) -> str:
-    from dissectors.cm_codes import EXTENDED_TRANSPORT_TYPES, TRANSPORT_TYPES
-
-    kind, extended = _get(fields, "transport_service_type"), _get(fields, "extended_transport_type")
-    if kind is None:
-        return ""
-    if kind == 3:
-        return EXTENDED_TRANSPORT_TYPES.get(extended, f"extended transport type {extended}")
-    return TRANSPORT_TYPES.get(kind, f"transport type {kind}")
-
-
-def _req_parameters(fields: Any) -> list[Pair]:
-    pairs = []
-    remote, local = _get(fields, "remote_cm_response_timeout"), _get(fields, "local_cm_response_timeout")
-    if remote is not None and remote == local:
-        pairs.append(("CM response timeouts", formatting.exponent(remote)))
-    elif remote is not None and local is not None:
-        pairs.append(
-            ("CM response timeouts", f"{formatting.exponent(remote)} remote, {formatting.exponent(local)} local")
-        )
-    pairs += _known(
-        ("Max CM Retries", _get(fields, "max_cm_retries"), str),
-        ("Local ACK Timeout", _get(fields, "primary_local_ack_timeout"), formatting.exponent),
-    )
-    return pairs + _known(("MTU", _get(fields, "path_mtu"), _mtu))
-
-
-def _mtu(code: int) -> str:
-    from dissectors.cm_codes import PATH_MTUS
-
-    return PATH_MTUS.get(code, f"code {code}").removesuffix(" bytes")
-
-
 def _rep(fields: Any) -> list[Pair]:
-    qpn = _get(fields, "local_qpn")
-    if qpn == 0 and _get(fields, "local_eecn"):  # an XRC target puts its QPN there
-        qpn = _get(fields, "local_eecn")
-    return _known(("QPN", qpn, formatting.qpn), ("PSN", _get(fields, "starting_psn"), formatting.psn))
-
-
-def _rep_parameters(fields: Any) -> list[Pair]:
-    return _known(("Target ACK Delay", _get(fields, "target_ack_delay"), formatting.exponent))
+    xrc_target = _get(fields, "local_qpn") == 0 and _get(fields, "local_eecn")  # it puts its QPN there
+    qpn = "local_eecn" if xrc_target else "local_qpn"
+    return _known(fields, ("QPN", qpn, formatting.qpn), ("PSN", "starting_psn", formatting.psn))
 
 
 def _rej(fields: Any) -> list[Pair]:
-    from dissectors.cm_codes import additional_reject_info
-
     reason = _get(fields, "reason")
     if reason is None:
         return []
@@ -135,60 +110,33 @@ def _rej(fields: Any) -> list[Pair]:
     return [(f"reason {reason}", reject_reason(reason)), *([more] if more else [])]
 
 
-def _mraed(code: int) -> str:
-    from dissectors.cm_codes import MESSAGES_MRAED
-
-    return MESSAGES_MRAED.get(code, f"message {code}")
-
-
-def _mra(fields: Any) -> list[Pair]:
-    return _known(
-        ("for the", _get(fields, "message_mraed"), _mraed),
-        ("service timeout", _get(fields, "service_timeout"), formatting.exponent),
-    )
-
-
-def _dreq(fields: Any) -> list[Pair]:
-    return _known(("remote QPN", _get(fields, "remote_qpn"), formatting.qpn))
-
-
-def _lap(fields: Any) -> list[Pair]:
-    return _known(
-        ("alternate", _get(fields, "alternate_local_gid"), formatting.gid),
-        ("to", _get(fields, "alternate_remote_gid"), formatting.gid),
-        ("remote QPN", _get(fields, "remote_qpn"), formatting.qpn),
-    )
-
-
 def _apr(fields: Any) -> list[Pair]:
-    from dissectors.cm_codes import AP_STATUSES
-
     status = _get(fields, "ap_status")
     return [] if status is None else [(f"status {status}", AP_STATUSES.get(status, "unknown status"))]
 
 
-def _sidr_req(fields: Any) -> list[Pair]:
-    return _known(("request", _get(fields, "request_id"), formatting.comm_id))
-
-
 def _sidr_rep(fields: Any) -> list[Pair]:
-    from dissectors.cm_codes import SIDR_STATUSES
-
     status = _get(fields, "status")
     if status:
         return [(f"status {status}", SIDR_STATUSES.get(status, "unknown status"))]
-    return _known(("QPN", _get(fields, "qpn"), formatting.qpn), ("Q_Key", _get(fields, "q_key"), formatting.comm_id))
+    return _known(fields, ("QPN", "qpn", formatting.qpn), ("Q_Key", "q_key", formatting.comm_id))
 
 
 _IDENTITY: dict[str, Callable[[Any], list[Pair]]] = {
     "REQ": _req,
     "REP": _rep,
     "REJ": _rej,
-    "MRA": _mra,
-    "DREQ": _dreq,
-    "LAP": _lap,
+    "MRA": _all_known(
+        ("for the", "message_mraed", lambda code: MESSAGES_MRAED.get(code, f"message {code}")),
+        ("service timeout", "service_timeout", formatting.exponent),
+    ),
+    "DREQ": _all_known(("remote QPN", "remote_qpn", formatting.qpn)),
+    "LAP": _all_known(
+        ("alternate", "alternate_local_gid", formatting.gid),
+        ("to", "alternate_remote_gid", formatting.gid),
+        ("remote QPN", "remote_qpn", formatting.qpn),
+    ),
     "APR": _apr,
-    "SIDR_REQ": _sidr_req,
+    "SIDR_REQ": _all_known(("request", "request_id", formatting.comm_id)),
     "SIDR_REP": _sidr_rep,
 }
-_PARAMETERS: dict[str, Callable[[Any], list[Pair]]] = {"REQ": _req_parameters, "REP": _rep_parameters}

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, Severity, Totals
+from ibcmtool.model import SEVERITIES, Severity
 from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
+from ibcmtool.views.totals import Totals
 
 ROWS = 8  # of services and of pairs; the others are counted together
 

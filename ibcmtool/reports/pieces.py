@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TextIO
 
 _LINES = 16  # of a connection of five messages: 90 kB
 
 
-@contextmanager
-def in_pieces(out: TextIO) -> Iterator[Callable[[str], None]]:
-    """A function that writes to `out`, many texts at once, but each on its own where somebody looks on (a terminal).
+class Pieces:
+    """Writes many texts at once, but each on its own where somebody looks on (a terminal, or `at_once`)."""
 
-    The rest is written at the end, also when an error or an interrupt ends the work.
-    """
-    most = 1 if out.isatty() else _LINES
-    texts: list[str] = []
+    def __init__(self, out: TextIO, *, at_once: bool = False) -> None:
+        self._out = out
+        self._most = 1 if at_once or out.isatty() else _LINES
+        self._texts: list[str] = []
 
-    def flush() -> None:
-        piece = "".join(texts)
-        texts.clear()
-        out.write(piece)
-        out.flush()
+    def write(self, text: str) -> None:
+        self._texts.append(text)
+        if len(self._texts) >= self._most:
+            self.flush()
 
-    def write(text: str) -> None:
-        texts.append(text)
-        if len(texts) >= most:
-            flush()
-
-    try:
-        yield write
-    finally:
-        flush()
+    def flush(self) -> None:
+        """Everything written so far comes out. Call it at the end, also when an error or an interrupt ends the work."""
+        piece = "".join(self._texts)
+        self._texts.clear()
+        self._out.write(piece)
+        self._out.flush()

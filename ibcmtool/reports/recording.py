@@ -1,4 +1,4 @@
-"""What was received, written to a capture file as it happens: findings as comments, in files of bounded size or time.
+"""Live packets written to a capture file while they come: findings as comments, in files of bounded size or time.
 
 A packet is held back until the next one, or for a moment, so that the findings that it brings stand with it. Findings
 that come later, when a time is over, go to the next packet, and name the frames that they are about.
@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from ibcmtool.engine.live import SourceStatus
-from ibcmtool.engine.sink import Received, Sink
+from ibcmtool.engine.sink import Received
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import Event, Finding
-from ibcmtool.reports.pcapng import PcapngWriter
+from ibcmtool.reports.sink import Sink
 from ibcmtool.sources.errors import SourceError
+from ibcmtool.sources.files.pcapng_writer import PcapngWriter
+
+if TYPE_CHECKING:
+    from ibcmtool.engine.live import SourceStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Recording(Sink):
     Raises SourceError when a file cannot be begun; OSError when writing fails.
     """
 
+    follows = True
+
     def __init__(self, path: str, rotation: Rotation, sources: Sequence[SourceStatus]) -> None:
         self._path = Path(path)
         self._rotation = rotation
@@ -55,7 +60,6 @@ class Recording(Sink):
             self._begin(0)
 
     def received(self, received: Received) -> None:
-        """The next packet."""
         self._write()
         self._held = received
         process = received.frame.process
@@ -70,7 +74,7 @@ class Recording(Sink):
             f"{finding.severity} {finding.code} {finding.name} ({finding.confidence}): {finding.message}{about}"
         )
 
-    def flush(self) -> None:
+    def refresh(self, now: int | None) -> None:
         """Everything to the file, so that others can read it."""
         self._write()
         if self._out is not None:
@@ -78,23 +82,23 @@ class Recording(Sink):
 
     def _write(self) -> None:
         """Write the packet that is held back."""
-        received = self._held
-        if received is None:
+        held = self._held
+        if held is None:
             return
-        frame = received.frame
+        frame = held.frame
         if self._writer is None or self._full(frame.time):
             self._end(frame.time)
             self._begin(frame.time)
         assert self._writer is not None
-        source = self._sources[received.item.file].source
+        source = self._sources[held.item.file].source
         about = "CM MADs of this host; the headers around them are made up" if source.made_up else ""
         self._size += self._writer.write(frame, source.name, self._comments, frame.direction, about)
         self._held, self._comments = None, []
 
-    def close(self, time: int) -> None:
+    def close(self) -> None:
         """Everything to the file, and the file closed."""
         self._write()
-        self._end(time)
+        self._end(max((now for status in self._sources if (now := status.now()) is not None), default=0))
 
     def _full(self, time: int) -> bool:
         limit = self._rotation

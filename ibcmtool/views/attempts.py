@@ -31,7 +31,7 @@ MOST_IDS = 1000  # of one group
 MOST_CLIENTS = 10_000  # of one group
 
 
-class Ending(NamedTuple):
+class Failure(NamedTuple):
     """How an attempt ended without a connection."""
 
     # rejected | timed_out | connecting (the capture ends before the attempt does) | partial (given up, and the capture
@@ -46,8 +46,8 @@ class Key(NamedTuple):
 
     passive: Address
     service: str
-    ending: Ending
-    client: Address | None = None  # the consumer, where the ending is about it
+    failure: Failure
+    client: Address | None = None  # the consumer, where the failure is about it
     consumer: int | str | None = None  # its QPN, else its name with the port
 
     @property
@@ -78,8 +78,8 @@ class Attempts:
     conflicts: tuple[Conflict, ...] = ()  # of the last one that was refused as stale
 
     @property
-    def ending(self) -> Ending:
-        return self.key.ending
+    def failure(self) -> Failure:
+        return self.key.failure
 
     @property
     def stale(self) -> bool:
@@ -119,12 +119,12 @@ class Grouping:
 
     def add(self, connection: Connection) -> None:
         """One more connection; one that was seen in part only says nothing here, unless it was given up."""
-        ending = ending_of(connection)
-        if ending is None:
+        failure = failure_of(connection)
+        if failure is None:
             if self._failing and (connection.established is not None or connection.outcome == "resolved"):
                 self._add_success(connection)
             return
-        key = _key(connection, ending)
+        key = _key(connection, failure)
         client = connection.active.address
         self._failing.add((key.target, client))
         reject = connection.reject
@@ -205,33 +205,33 @@ def membership(connections: Iterable[Connection], groups: Iterable[Attempts]) ->
         by_key.setdefault(group.key, []).append(group)
     found: dict[int, Attempts] = {}
     for connection in connections:
-        ending = ending_of(connection)
-        if ending is not None:
-            for group in by_key.get(_key(connection, ending), ()):
+        failure = failure_of(connection)
+        if failure is not None:
+            for group in by_key.get(_key(connection, failure), ()):
                 if group.opened <= connection.opened <= group.last_opened:
                     found[connection.id] = group
     return found
 
 
-def ending_of(connection: Connection) -> Ending | None:
+def failure_of(connection: Connection) -> Failure | None:
     """How an attempt ended; None for a connection that came to life, or of which too little was seen."""
     if connection.outcome == "rejected":
-        return Ending("rejected", refusal_of(connection))
+        return Failure("rejected", refusal_of(connection))
     if given_up_unseen(connection):
-        return Ending("partial")
+        return Failure("partial")
     if connection.outcome in ("timed_out", "connecting") and connection.steps:
-        heard = "m" in connection.history or "p" in connection.history
-        return Ending(connection.outcome, answered=heard)
+        answered = "m" in connection.history or "p" in connection.history
+        return Failure(connection.outcome, answered=answered)
     return None
 
 
-def _key(connection: Connection, ending: Ending) -> Key:
-    refusal = ending.refusal
+def _key(connection: Connection, failure: Failure) -> Key:
+    refusal = failure.refusal
     by_consumer = refusal is not None and refusal.reason == STALE_CONNECTION and not refusal.sidr
     return Key(
         connection.passive.address,
         services.connection_service(connection),
-        ending,
+        failure,
         connection.active.address if by_consumer else None,
         _consumer(connection) if by_consumer else None,
     )

@@ -18,7 +18,7 @@ from ibcmtool.model import Address, Connection, InputInfo
 Arrival = Literal["seen", "never seen", "unknown"]  # at the target's end
 
 MOST_WAITING = 50_000  # unanswered attempts that wait for the whole picture; what comes later stays unknown
-MOST_PLACES = 50_000  # pairs of a target and an input
+MOST_POINTS = 50_000  # pairs of a target and an input
 EXCEPTIONS = 10  # at most one shared packet in so many may say otherwise
 
 
@@ -31,7 +31,7 @@ class _Unanswered(NamedTuple):
     last: int
 
 
-class Places:
+class CapturePoints:
     """Takes connections as they end; answers when all of them and the inputs are known."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Places:
     def note(self, connection: Connection) -> None:
         """Learn from a connection where the inputs were captured."""
         for step in connection.steps:
-            if not step.sightings or len(self._last) >= MOST_PLACES:
+            if not step.sightings or len(self._last) >= MOST_POINTS:
                 continue
             message, files = step.message, [sighting.file for sighting in step.sightings]
             if files[-1] == message.file:

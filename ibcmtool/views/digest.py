@@ -2,37 +2,63 @@
 
 Up to MANY connections are shown one by one. Above that the report gives counts, and the connections with problems,
 worst first; so only those are kept, at most KEPT of them, and at most KEPT findings of each code. `everything` (--all)
-keeps all connections, but of the clean ones not their messages: about a kilobyte each.
+keeps all connections, but of the clean ones just what a row of the table needs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from ibcmtool import formatting, services
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import (
     SEVERITIES,
     Address,
-    Analysis,
     Connection,
     Finding,
     InputInfo,
     Outcome,
     Policy,
     Severity,
-    Totals,
 )
 from ibcmtool.model import rank as finding_rank
 from ibcmtool.views.attempts import Attempts, Grouping
+from ibcmtool.views.totals import Totals
 
 MANY = 50  # connections; above, the table gives way to counts and the connections with problems
 KEPT = 1000
 # Outcome, service, active and passive port, reasons of a rejected connection (none or one).
 Likeness = tuple[Outcome, str, Address, Address, tuple[int | None, ...]]
 CLEAN: frozenset[Outcome] = frozenset({"closed", "established", "resolved"})  # outcomes that need no second look
+
+
+class Brief(NamedTuple):
+    """What a line of the table shows of any connection; of a clean one nothing else is kept."""
+
+    id: int
+    active: str
+    passive: str
+    service: str
+    outcome: Outcome
+    history: str
+    opened: int
+    established: int | None
+    closed: int | None
+
+
+class Summary(NamedTuple):
+    """All that the report shows."""
+
+    policy: Policy
+    inputs: Sequence[InputInfo]
+    connections: Sequence[Connection | Brief]  # by number
+    findings: Sequence[Finding]  # worst first, then by time
+    totals: Totals  # over all connections and findings, kept or not
+    attempts: Sequence[Attempts]  # groups that failed alike, among all connections
+    listed: bool  # all connections are to be listed, not only those with problems
 
 
 class Digest:
@@ -44,45 +70,34 @@ class Digest:
         self._count = 0  # connections
         self._alike: dict[Likeness, int] = {}  # and how many of them counted alike
         self._findings_counted: Counter[tuple[str, Severity, str]] = Counter()
-        self._inputs: list[InputInfo] = []
-        self._connections: list[Connection] = []
+        self.inputs: list[InputInfo] = []
+        self._connections: list[Connection | Brief] = []
         self._findings: list[Finding] = []
         self._worst: dict[int, int] = {}  # connection -> rank of its worst finding
         self._kept_findings: Counter[str] = Counter()
         self._grouping = Grouping()
 
-    def add(self, record: InputInfo | Connection | Finding) -> None:
-        """One record of analysis.stream."""
-        if isinstance(record, Connection):
-            self._add_connection(record)
-        elif isinstance(record, Finding):
-            self._add_finding(record)
-        else:
-            self._inputs.append(record)
-
-    def analysis(self) -> Analysis:
-        """All that was kept; the totals are over everything."""
+    def summary(self) -> Summary:
+        """All that was kept, in order."""
         connections = sorted(self._connections, key=attrgetter("id"))
         findings = sorted(self._findings, key=finding_rank)
         totals = Totals(findings=self._findings_counted.copy())
         for likeness, times in self._alike.items():
             count(totals, likeness, times)
-        return Analysis(self._policy, self._inputs, connections, findings, totals)
+        attempts = () if self._everything else self._grouping.groups()
+        listed = self._everything or self._count <= MANY
+        return Summary(self._policy, self.inputs, connections, findings, totals, attempts, listed)
 
-    def attempts(self) -> list[Attempts]:
-        """The groups of attempts that failed alike, among all connections."""
-        return self._grouping.groups()
-
-    def _add_connection(self, connection: Connection) -> None:
+    def add_connection(self, connection: Connection) -> None:
+        """A connection that has ended, after all findings that came before its end."""
         self._count += 1
         # One plain dictionary, as a Counter takes several times as long, and there would be four.
         likeness = likeness_of(connection)
         self._alike[likeness] = self._alike.get(likeness, 0) + 1
         self._grouping.add(connection)
         if self._everything:
-            if not noteworthy(connection, self._worst):
-                let_go(connection)
-            self._connections.append(connection)
+            keep_whole = noteworthy(connection, self._worst)
+            self._connections.append(connection if keep_whole else brief(connection))
             return
         many = self._count > MANY
         if many and len(self._connections) == MANY == self._count - 1:
@@ -92,7 +107,7 @@ class Digest:
         if len(self._connections) > 2 * KEPT:
             self._connections = sorted(self._connections, key=lambda kept: rank(kept, self._worst))[:KEPT]
 
-    def _add_finding(self, finding: Finding) -> None:
+    def add_finding(self, finding: Finding) -> None:
         self._findings_counted[(finding.code, finding.severity, finding.name)] += 1
         self._kept_findings[finding.code] += 1
         if self._everything or self._kept_findings[finding.code] <= KEPT:
@@ -104,12 +119,12 @@ class Digest:
                     self._worst[number] = min(worst, self._worst.get(number, worst))
 
 
-def noteworthy(connection: Connection, troubled: Container[int]) -> bool:
+def noteworthy(connection: Connection | Brief, troubled: Container[int]) -> bool:
     """Whether a summary shows it: it did not end cleanly, or it is among those with a warning or an error."""
     return connection.outcome not in CLEAN or connection.id in troubled
 
 
-def rank(connection: Connection, worst: dict[int, int]) -> tuple[int, int, int]:
+def rank(connection: Connection | Brief, worst: dict[int, int]) -> tuple[int, int, int]:
     """Problems first: by the worst finding, then by outcome, then in order."""
     return (
         worst.get(connection.id, SEVERITIES.index("info")),
@@ -118,14 +133,19 @@ def rank(connection: Connection, worst: dict[int, int]) -> tuple[int, int, int]:
     )
 
 
-def let_go(connection: Connection) -> None:
-    """Drop the messages of a clean connection; a row of the table needs none of them."""
-    connection.service = services.connection_service(connection)
-    connection.steps.clear()
-    connection.request = connection.reply = None
-    connection.request_conflicts = connection.reply_conflicts = ()
-    connection.first_data.clear()
-    connection.last_data.clear()
+def brief(connection: Connection) -> Brief:
+    """Of a connection what its row needs, so that its messages need not be kept."""
+    return Brief(
+        connection.id,
+        formatting.end_name(connection.active),
+        formatting.end_name(connection.passive),
+        services.connection_service(connection),
+        connection.outcome,
+        connection.history,
+        connection.opened,
+        connection.established,
+        connection.closed,
+    )
 
 
 def likeness_of(connection: Connection) -> Likeness:
@@ -147,19 +167,7 @@ def count(totals: Totals, likeness: Likeness, times: int = 1) -> None:
         totals.reject_reasons[reason] += times
 
 
-def totals_of(analysis: Analysis) -> Totals:
-    """The totals of an analysis, counted from its connections and findings where it brings none."""
-    if analysis.totals is not None:
-        return analysis.totals
-    totals = Totals()
-    for connection in analysis.connections:
-        count(totals, likeness_of(connection))
-    for finding in analysis.findings:
-        totals.findings[(finding.code, finding.severity, finding.name)] += 1
-    return totals
-
-
-def worst_findings(findings: list[Finding]) -> dict[int, int]:
+def worst_findings(findings: Sequence[Finding]) -> dict[int, int]:
     """Rank of the worst warning or error that concerns each connection."""
     worst: dict[int, int] = {}
     for finding in findings:

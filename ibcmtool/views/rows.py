@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ibcmtool import services
 from ibcmtool.formatting import FAILURES, address
-from ibcmtool.model import SEVERITIES, Address, Connection, Finding, InputInfo, Outcome, Policy, Totals
-from ibcmtool.views.capture_points import Places
+from ibcmtool.model import SEVERITIES, Address, By, Connection, Finding, InputInfo, Outcome, Policy
+from ibcmtool.views.capture_points import CapturePoints
 from ibcmtool.views.tally import Tally, is_unanswered
-
-By = Literal["pair", "target", "service"]
+from ibcmtool.views.totals import Totals
 
 MOST_ROWS = 1000  # connections of what comes later are counted together
 MOST_PARTIES = 200_000  # pairs of a row and a client (or target) that are told apart, in all
@@ -45,7 +44,7 @@ class Row:
     complete: bool = True  # False: there may be more clients and targets than counted
 
 
-class View(NamedTuple):
+class Breakdown(NamedTuple):
     """All that a report needs."""
 
     by: By
@@ -63,35 +62,27 @@ class Rows:
     def __init__(self, by: By, policy: Policy, *, several_inputs: bool = False) -> None:
         self._by = by
         self._policy = policy
-        self._places = Places() if several_inputs else None
+        self._points = CapturePoints() if several_inputs else None
         self._numbers: dict[Hashable, int] = {}  # key -> index of its row
         self._rows: list[Row] = []
         self._others: Row | None = None
         self._parties: set[tuple[int, bool, Address]] = set()  # row, whether a client, address
         self._waiting: dict[int, list[Finding]] = {}  # findings about connections that have not ended yet
         self._ended: dict[int, int] = {}  # connection -> row
-        self._inputs: list[InputInfo] = []
+        self.inputs: list[InputInfo] = []
         self._totals = Totals()
         self._depends = False
 
-    def add(self, record: InputInfo | Connection | Finding) -> None:
-        """One record of analysis.stream."""
-        if isinstance(record, Connection):
-            self._add_connection(record)
-        elif isinstance(record, Finding):
-            self._add_finding(record)
-        else:
-            self._inputs.append(record)
-
-    def view(self) -> View:
+    def breakdown(self) -> Breakdown:
         """What was counted, when all records are in."""
-        if self._places is not None:
-            for number, arrivals in self._places.arrivals(self._inputs).items():
+        if self._points is not None:
+            for number, arrivals in self._points.arrivals(self.inputs).items():
                 self._row(number).tally.arrivals = arrivals
         rows = sorted(self._rows, key=_interest)
-        return View(self._by, self._policy, self._inputs, rows, self._others, self._totals, self._depends)
+        return Breakdown(self._by, self._policy, self.inputs, rows, self._others, self._totals, self._depends)
 
-    def _add_connection(self, connection: Connection) -> None:
+    def add_connection(self, connection: Connection) -> None:
+        """A connection that has ended."""
         self._totals.connections += 1
         self._totals.outcomes[connection.outcome] += 1
         number = self._number(connection)
@@ -99,17 +90,18 @@ class Rows:
         row.tally.add(connection)
         self._count_party(row, number, True, connection.active.address)
         self._count_party(row, number, False, connection.passive.address)
-        if self._places is not None:
-            self._places.note(connection)
+        if self._points is not None:
+            self._points.note(connection)
             if is_unanswered(connection):
-                self._places.note_unanswered(number, connection)
+                self._points.note_unanswered(number, connection)
         for finding in self._waiting.pop(connection.id, ()):
             row.tally.add_finding(finding.code, finding.severity)
         self._ended[connection.id] = number
         if len(self._ended) > MOST_ENDED:
             del self._ended[next(iter(self._ended))]
 
-    def _add_finding(self, finding: Finding) -> None:
+    def add_finding(self, finding: Finding) -> None:
+        """A finding, before or after the end of the connections that it concerns."""
         self._totals.findings[(finding.code, finding.severity, finding.name)] += 1
         self._depends = self._depends or finding.policy != "both"
         for connection in {finding.connection, *finding.related} - {None}:

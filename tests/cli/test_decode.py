@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -11,23 +12,54 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
+from sinks import settings
 
+from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage
-from ibcmtool.reports.clock import Clock
-from ibcmtool.reports.decode import message_lines
+from ibcmtool.reports.calendar import Calendar
+from ibcmtool.reports.decode_text import message_pieces
 from ibcmtool.reports.page import Page
+from ibcmtool.reports.sink import make
 from ibcmtool.sources.files import open_capture
 from ibcmtool.wire.decode import Decoder
 
 Run = Callable[..., Any]
 
 
-def lines_at(width: int, path: Path) -> list[str]:
-    page = Page(Console(file=io.StringIO(), width=width, force_terminal=True))
+def messages_of(path: Path) -> list[Received]:
     decoder = Decoder()
     with open_capture(str(path), 0) as capture:
-        messages = [message for message in map(decoder, capture) if isinstance(message, CmMessage)]
-    return [line.plain for message in messages for line in message_lines(page, message, Clock())]
+        pairs = [(frame, decoder(frame)) for frame in capture]
+    return [Received(frame.number, frame, item) for frame, item in pairs if isinstance(item, CmMessage)]
+
+
+def written(path: Path, console: Console) -> str:
+    with make("decode", "text", settings(console)) as sink:
+        for message in messages_of(path):
+            sink.received(message)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def lines_at(width: int, path: Path) -> list[str]:
+    return written(path, Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_colour_is_that_of_rich(width: int, captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that fit are not made by Rich, those that must be folded are."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    path = captures / "no_listener_rej.pcap"
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard", highlight=False)
+    lines = written(path, console).splitlines()
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in lines] == lines_at(width, path)
+    page = Page(Console(file=io.StringIO(), width=200, force_terminal=True, color_system="standard", highlight=False))
+    for message in messages_of(path):
+        assert isinstance(message.item, CmMessage)
+        head, body = message_pieces(page, message.item, Calendar())
+        page.write(Text.assemble(*head, *body))
+    page.flush()
+    assert (lines == page.console.file.getvalue().splitlines()) is (width == 200)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])

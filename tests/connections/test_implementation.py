@@ -13,7 +13,7 @@ from ibcmtool.connections import implementation
 from ibcmtool.connections.timers import exponent, linux
 from ibcmtool.engine.files import analyze
 from ibcmtool.model import Connection, End, Role, TimewaitModel
-from ibcmtool.reports.connection_json import connection_text
+from ibcmtool.reports.json_connection import connection_text
 
 SECOND = 1_000_000_000
 IPOIB_CM = 0x1000000000000404

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.utils import wrpcap
+from sinks import report
 
 import dissectors.encapsulation  # noqa: F401  (binds RoCE)
 from dissectors.cm import CM_REQ
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH
 from ibcmtool.engine.files import analyze
-from ibcmtool.reports import json
 
 SAMPLES = [
     "rping",
@@ -29,9 +27,7 @@ SAMPLES = [
 
 
 def document(path, thorough):
-    out = StringIO()
-    json.render(analyze([str(path)], thorough=thorough), out)
-    return out.getvalue()
+    return report("analyze", "json", analyze([str(path)], thorough=thorough))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typed import typed
 
+from ibcmtool import messages
 from ibcmtool.model import (
     Address,
     Analysis,
@@ -35,19 +35,16 @@ SRP_LOGIN_REQ = bytes.fromhex(
 )
 ACTIVE_GUID, PASSIVE_GUID = 0x505400FFFEAA0002, 0x505400FFFEAA0001
 
-_FIELDS = {
-    "REQ": "local_comm_id ece_vendor_id service_id local_ca_guid local_qpn remote_cm_response_timeout "
-    "transport_service_type starting_psn local_cm_response_timeout path_mtu max_cm_retries primary_local_gid "
-    "primary_local_ack_timeout private_data",
-    "REP": "local_comm_id remote_comm_id local_qpn local_eecn starting_psn target_ack_delay local_ca_guid private_data",
-    "RTU": "local_comm_id remote_comm_id private_data",
-    "DREQ": "local_comm_id remote_comm_id remote_qpn private_data",
-    "DREP": "local_comm_id remote_comm_id private_data",
-    "MRA": "local_comm_id remote_comm_id message_mraed service_timeout private_data",
-    "REJ": "local_comm_id remote_comm_id message_rejected reject_info_length reason additional_reject_info "
-    "private_data",
-    "SIDR_REQ": "request_id partition_key service_id private_data",
-    "SIDR_REP": "request_id status qpn service_id q_key private_data",
+CLASSES: dict[str, Any] = {
+    "REQ": messages.Req,
+    "REP": messages.Rep,
+    "RTU": messages.Rtu,
+    "DREQ": messages.Dreq,
+    "DREP": messages.Drep,
+    "MRA": messages.Mra,
+    "REJ": messages.Rej,
+    "SIDR_REQ": messages.SidrReq,
+    "SIDR_REP": messages.SidrRep,
 }
 
 
@@ -57,14 +54,13 @@ def gid(text: str) -> bytes:
 
 
 def fields(type_: str, **values: Any) -> Any:
-    """Zeros in the fields that reports show."""
-    made: dict[str, Any] = dict.fromkeys(_FIELDS[type_].split(), 0)
+    made = dict.fromkeys(CLASSES[type_]._fields, 0)
     for name in made:
-        if name in ("private_data", "additional_reject_info"):
+        if name.endswith(("private_data", "additional_reject_info", "additional_information")):
             made[name] = b""
         elif name.endswith("gid"):
             made[name] = bytes(16)
-    return typed(type_, **(made | values))
+    return CLASSES[type_](**(made | values))
 
 
 class Life:

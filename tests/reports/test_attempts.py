@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 from importlib.resources import files
 from typing import Any
 
 import jsonschema
 import pytest
+import sinks
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, run
 
-from ibcmtool.cli.jsonl import LineWriter
 from ibcmtool.model import Analysis, InputInfo
-from ibcmtool.reports import attempts, text
-from ibcmtool.reports import json as json_report
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports import attempts
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.attempts import attempts_of
 from ibcmtool.views.retry import Retry
 
-UTC = Clock("utc")
+UTC = Calendar("utc")
 NVME = 0x0000000001061144
 TO_TARGET = bytes(12) + bytes((10, 0, 0, 2))  # the end of an RDMA IP CM header, behind port and address of the source
 
@@ -57,7 +55,8 @@ def analysis(result: Result) -> Analysis:
 
 def report(screen: Any, talk: Conversation, *, everything: bool = False, width: int | None = None) -> list[str]:
     made = screen(width)
-    text.render(analysis(run(talk, until=400)), made.console, all_connections=everything, clock=UTC)
+    value = analysis(run(talk, until=400))
+    sinks.report("analyze", "text", value, console=made.console, everything=everything)
     return made.lines
 
 
@@ -157,15 +156,12 @@ def test_the_earliest_safe_retry(retry: Retry, expected: str) -> None:
 
 def summaries(talk: Conversation) -> tuple[Any, Any]:
     """Of the JSON document and of the JSON lines."""
-    whole, lines = io.StringIO(), io.StringIO()
     value = analysis(run(talk, until=400))
-    json_report.render(value, whole)
-    LineWriter(lines, "info").write([*value.connections, *value.findings, *value.inputs])
-    document = json.loads(whole.getvalue())
+    document = json.loads(sinks.report("analyze", "json", value))
     jsonschema.Draft202012Validator(
         json.loads((files("ibcmtool.reports") / "analysis.schema.json").read_text())
     ).validate(document)
-    last = json.loads(lines.getvalue().splitlines()[-1])
+    last = json.loads(sinks.report("analyze", "jsonl", value).splitlines()[-1])
     del last["kind"]
     return document["summary"], last
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import sinks
 from engine.test_clocks import shifted
 from rich.console import Console
 
 from ibcmtool.engine.files import analyze
 from ibcmtool.model import Analysis, InputInfo
-from ibcmtool.reports import head, ladder
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports import head
+from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
 
 SECOND = 1_000_000_000
@@ -28,7 +29,7 @@ def printed(write: object, *arguments: object) -> str:
 def head_of(*inputs: InputInfo) -> list[str]:
     def write(console: Console) -> None:
         page = Page(console)
-        for line in head.lines(page, list(inputs), Clock("utc")):
+        for line in head.lines(page, list(inputs), Calendar("utc")):
             page.write(line)
         page.flush()
 
@@ -71,7 +72,7 @@ def test_a_lost_message_is_marked_in_the_ladder(captures: Path, tmp_path: Path) 
     assert "REPs from 10.77.0.1 was seen in" in finding.message
 
     def write(console: Console) -> None:
-        ladder.render(analysis, console, clock=Clock("utc"))
+        sinks.report("timeline", "text", analysis, console=console)
 
     lines = printed(write).splitlines()
     (lost,) = [line for line in lines if "lost on the way" in line]

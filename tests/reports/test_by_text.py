@@ -8,28 +8,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sinks
 from conversation import Conversation, Host, run
 
-from ibcmtool.model import Analysis, InputInfo
-from ibcmtool.reports import by_text
-from ibcmtool.reports.clock import Clock
-from ibcmtool.views.rows import By, Rows, View
+from ibcmtool.model import Analysis, By, InputInfo
 
 WIDTHS = (72, 80, 110, 160, None)
 BYS: tuple[By, ...] = ("pair", "target", "service")
 
 
-def view_of(records: Iterable[Any], by: By, *, inputs: int = 1) -> View:
-    rows = Rows(by, "relaxed", several_inputs=inputs > 1)
-    for record in records:
-        rows.add(record)
-    return rows.view()
-
-
-def shown(screen: Any, view: View, width: int | None = None, *, everything: bool = False, **kind: Any) -> list[str]:
-    made = screen(width, **kind)
-    by_text.render(view, made.console, all_rows=everything, clock=Clock("utc"))
-    return made.lines
+def shown(
+    screen: Any, records: Iterable[Any], by: By, width: int | None = None, *, everything: bool = False, **given: Any
+) -> list[str]:
+    several_inputs = given.pop("several_inputs", False)
+    made = screen(width, **given)
+    kept = {"by": by, "everything": everything, "several_inputs": several_inputs}
+    sinks.report("analyze --by", "text", records, console=made.console, **kept)
+    return made.lines  # type: ignore[no-any-return]
 
 
 def squeezed(lines: list[str]) -> str:
@@ -76,7 +71,7 @@ def mesh(nodes: int) -> list[Any]:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("by", BYS)
 def test_every_scene_fits_every_width(screen: Any, scene: Analysis, by: By, width: int | None) -> None:
-    lines = shown(screen, view_of(all_of(scene), by), width)
+    lines = shown(screen, all_of(scene), by, width)
     assert "capture.pcap" in lines[0]
     if width is not None:
         assert max(map(len, lines)) <= width
@@ -86,12 +81,12 @@ def test_every_scene_fits_every_width(screen: Any, scene: Analysis, by: By, widt
 
 @pytest.mark.parametrize("by", BYS)
 def test_ascii_only_where_there_is_no_utf8(screen: Any, by: By) -> None:
-    lines = shown(screen, view_of([*storm(), *mesh(4)], by), 110, encoding="ascii")
+    lines = shown(screen, [*storm(), *mesh(4)], by, 110, encoding="ascii")
     assert "".join(lines).isascii()
 
 
 def test_a_pair(screen: Any, records: SimpleNamespace) -> None:
-    lines = shown(screen, view_of(all_of(records.clean_close()), "pair"))
+    lines = shown(screen, all_of(records.clean_close()), "pair")
     assert [line.split() for line in lines[2:5] if "─" not in line] == [
         ["active", "→", "passive", "conns", "connected", "active", "closed"],
         ["10.77.0.2", "→", "10.77.0.1", "1", "1", "1"],
@@ -100,7 +95,7 @@ def test_a_pair(screen: Any, records: SimpleNamespace) -> None:
 
 
 def test_a_target(screen: Any) -> None:
-    lines = shown(screen, view_of(storm(), "target"))
+    lines = shown(screen, storm(), "target")
     words = squeezed(lines)
     row = next(line for line in lines if line.startswith("10.0.0.2"))
     assert " ".join(row.split()) == "10.0.0.2 RDMA TCP 7174 20 20 15 5 10 ms 20 ms 20 ms 30 10 5"
@@ -113,11 +108,11 @@ def test_a_target(screen: Any) -> None:
 
 def test_percentiles_that_are_not_exact_say_so(screen: Any, records: SimpleNamespace) -> None:
     connections = [records.Life(1).handshake().connection] * 1001
-    assert "p50 and p99 of more than 1,000 are within 0.8 %" in squeezed(shown(screen, view_of(connections, "target")))
+    assert "p50 and p99 of more than 1,000 are within 0.8 %" in squeezed(shown(screen, connections, "target"))
 
 
 def test_the_notes_hold_what_a_narrow_terminal_leaves_out(screen: Any) -> None:
-    lines = shown(screen, view_of(storm(), "target"), 72)
+    lines = shown(screen, storm(), "target", 72)
     words = squeezed(lines)
     assert "unanswered" not in words
     assert "5 of 20 attempts without an answer" in words
@@ -137,7 +132,7 @@ def test_unanswered_attempts_of_both_ends(screen: Any) -> None:
     connections = run(talk, until=400).connections
     first = connections[0].opened
     infos = [InputInfo(path, first_time=first, last_time=first + 10**12) for path in ("a.pcap", "b.pcap")]
-    words = squeezed(shown(screen, view_of([*connections, *infos], "target", inputs=2)))
+    words = squeezed(shown(screen, [*connections, *infos], "target", several_inputs=True))
     assert (
         "2 of 3 attempts without an answer: 1 with a REQ seen at the target's end, 1 with no REQ seen there: lost on "
         "the way"
@@ -147,13 +142,13 @@ def test_unanswered_attempts_of_both_ends(screen: Any) -> None:
 def test_attempts_known_by_their_end_only(screen: Any) -> None:
     talk = Conversation()
     talk.active(0, "REJ", reason=4)
-    words = squeezed(shown(screen, view_of(run(talk).connections, "target")))
+    words = squeezed(shown(screen, run(talk).connections, "target"))
     assert "1 attempt given up (REJ 4) of which no REQ was seen" in words
 
 
 def test_refusals_in_the_words_of_the_protocol(screen: Any, records: SimpleNamespace) -> None:
     refused = records.SRP_reject().connections + records.no_listener().connections
-    words = squeezed(shown(screen, view_of(refused, "pair")))
+    words = squeezed(shown(screen, refused, "pair"))
     assert "1 × REJ 28 consumer reject: SRP: RDMA channel limit reached for this initiator" in words
     assert "1 × REJ 8 invalid service ID" in words
 
@@ -164,11 +159,11 @@ def test_many_reasons_end_in_a_number(screen: Any) -> None:
         one = talk.another()
         one.active(reason, "REQ")
         one.passive(reason + 0.01, "REJ", reason=reason)
-    assert "4 with other reasons" in squeezed(shown(screen, view_of(run(talk).connections, "service")))
+    assert "4 with other reasons" in squeezed(shown(screen, run(talk).connections, "service"))
 
 
 def test_the_matrix(screen: Any) -> None:
-    lines = shown(screen, view_of(mesh(4), "pair"), 80)
+    lines = shown(screen, mesh(4), "pair", 80)
     at = next(at for at, line in enumerate(lines) if line.startswith("active → passive  10"))
     assert [line.split() for line in lines[at + 2 : at + 5]] == [
         ["10.0.0.1", "1", "1", "1R"],
@@ -180,31 +175,29 @@ def test_the_matrix(screen: Any) -> None:
 
 @pytest.mark.parametrize(("nodes", "width"), [(2, 80), (13, None), (12, 80)])
 def test_no_matrix_where_it_says_nothing_or_has_no_room(screen: Any, nodes: int, width: int | None) -> None:
-    assert "Connections of each pair" not in squeezed(shown(screen, view_of(mesh(nodes), "pair"), width))
+    assert "Connections of each pair" not in squeezed(shown(screen, mesh(nodes), "pair", width))
 
 
 def test_rows_beyond_the_first_are_named(screen: Any) -> None:
-    view = view_of(mesh(11), "pair")
-    assert len(view.rows) == 55
-    lines = shown(screen, view, 80)
+    lines = shown(screen, mesh(11), "pair", 80)
     assert "40 of 55 pairs of nodes shown, problems first: --all lists every one." in lines
     assert sum(line.startswith("10.") and "→" in line for line in lines) == 40
-    lines = shown(screen, view, 80, everything=True)
+    lines = shown(screen, mesh(11), "pair", 80, everything=True)
     assert sum(line.startswith("10.") and "→" in line for line in lines) == 55
 
 
 def test_what_has_no_row_is_said(screen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibcmtool.views.rows.MOST_ROWS", 2)
-    words = squeezed(shown(screen, view_of(mesh(4), "pair")))
+    words = squeezed(shown(screen, mesh(4), "pair"))
     assert "4 connections of others than the first 2 pairs of nodes have no row." in words
     assert "✗ 3 of 6 connections were rejected, 3 open at the end" in words
 
 
 def test_the_policy_is_named_where_a_finding_depends_on_it(screen: Any, records: SimpleNamespace) -> None:
-    words = squeezed(shown(screen, view_of(all_of(records.timewait_reuse()), "pair")))
+    words = squeezed(shown(screen, all_of(records.timewait_reuse()), "pair"))
     assert "1 error and 1 info under the relaxed policy (T01)" in words
 
 
 def test_nothing(screen: Any, records: SimpleNamespace) -> None:
-    words = squeezed(shown(screen, view_of(all_of(records.empty()), "pair")))
+    words = squeezed(shown(screen, all_of(records.empty()), "pair"))
     assert "No CM messages." in words

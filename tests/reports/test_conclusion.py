@@ -8,13 +8,21 @@ import pytest
 from ibcmtool.model import Outcome
 from ibcmtool.reports import conclusion
 from ibcmtool.reports.page import Page
-from ibcmtool.views.digest import totals_of
+from ibcmtool.views.digest import count, likeness_of
+from ibcmtool.views.totals import Totals
 
 
 def sentence(screen: Any, records: SimpleNamespace, *outcomes: Outcome, findings: Any = ()) -> str:
     connections = [records.Life(at).ended(outcome) for at, outcome in enumerate(outcomes, 1)]
     analysis = records.analysis(*connections, findings=findings)
-    lines = conclusion.lines(Page(screen(None).console), analysis, totals_of(analysis))
+    totals = Totals()
+    for connection in analysis.connections:
+        count(totals, likeness_of(connection))
+    for finding in findings:
+        totals.findings[(finding.code, finding.severity, finding.name)] += 1
+    depends = any(finding.policy != "both" for finding in findings)
+    page = Page(screen(None).console)
+    lines = conclusion.lines(page, analysis.policy, analysis.inputs, totals, depends=depends)
     return "\n".join(line.plain for line in lines)
 
 

@@ -7,17 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sinks
 
 from ibcmtool.model import Analysis, DataPacket, Sighting
-from ibcmtool.reports import ladder
-from ibcmtool.reports.clock import Clock
 
 WIDTHS = (72, 80, 100, 120, 160, 200, None)
 
 
 def drawn(screen: Any, analysis: Analysis, width: int | None = 160, **kind: Any) -> list[str]:
     made = screen(width, **kind)
-    ladder.render(analysis, made.console, clock=Clock("utc"))
+    sinks.report("timeline", "text", analysis, console=made.console)
     return made.lines  # type: ignore[no-any-return]
 
 

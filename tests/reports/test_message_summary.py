@@ -16,7 +16,7 @@ def message(records: SimpleNamespace, type_: str, **values: Any) -> Any:
 
 
 def test_req_alone_tells_service_and_timers(records: SimpleNamespace) -> None:
-    assert message_summary.line(message_summary.telling(message(records, "REQ"))) == (
+    assert message_summary.line(message_summary.telling_fields(message(records, "REQ"))) == (
         "NVMe/RDMA 4420, QPN 0x000011, PSN 0x3a5f12, CM response timeouts 4.29 s, Max CM Retries 15, "
         "Local ACK Timeout 2.15 s, MTU 1024"
     )
@@ -26,12 +26,13 @@ def test_req_in_its_connection_tells_what_the_header_does_not(records: SimpleNam
     life = records.Life()
     step = life.step(0, "active", "REQ", "REQ_SENT REQ_RCVD", transport_service_type=1)
     assert (
-        message_summary.line(message_summary.telling(step.message, life.connection)) == "QPN 0x000011, PSN 0x3a5f12, UC"
+        message_summary.line(message_summary.telling_fields(step.message, life.connection))
+        == "QPN 0x000011, PSN 0x3a5f12, UC"
     )
 
 
 def test_unequal_timeouts_name_their_side(records: SimpleNamespace) -> None:
-    pairs = message_summary.telling(message(records, "REQ", local_cm_response_timeout=22))
+    pairs = message_summary.telling_fields(message(records, "REQ", local_cm_response_timeout=22))
     assert ("CM response timeouts", "4.29 s remote, 17.2 s local") in pairs
 
 
@@ -61,7 +62,7 @@ def test_unequal_timeouts_name_their_side(records: SimpleNamespace) -> None:
     ],
 )
 def test_each_type(records: SimpleNamespace, type_: str, values: dict[str, Any], expected: str) -> None:
-    assert message_summary.line(message_summary.telling(message(records, type_, **values))) == expected
+    assert message_summary.line(message_summary.telling_fields(message(records, type_, **values))) == expected
 
 
 ALL_TYPES = [
@@ -89,7 +90,7 @@ def test_cut_and_odd_messages_tell_what_they_have(type_: str, value: int | None)
     bytes_like = ("gid", "private_data", "info", "data")
     fields = SimpleNamespace(**{name: None if name.endswith(bytes_like) else value for name in names})
     made = SimpleNamespace(type=type_, fields=fields)
-    line = message_summary.line(message_summary.telling(made))  # type: ignore[arg-type]
+    line = message_summary.line(message_summary.telling_fields(made))  # type: ignore[arg-type]
     assert "None" not in line
     if value is None:
         assert line == ""

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
+from rich.console import Console
+from sinks import settings
 
-from ibcmtool.reports.pieces import in_pieces
+from ibcmtool.engine.sink import Received
+from ibcmtool.model import CmMessage, InputInfo
+from ibcmtool.reports.pieces import Pieces
+from ibcmtool.reports.sink import make
+from ibcmtool.sources.files import ScanRequest, open_capture
+from ibcmtool.wire.decode import Decoder
 
 
 class Recorder(io.StringIO):
@@ -31,26 +39,38 @@ class Recorder(io.StringIO):
 
 def test_many_texts_in_few_writes() -> None:
     out = Recorder()
-    with in_pieces(out) as write:
-        for number in range(100):
-            write(f"{number:02d}\n")
+    pieces = Pieces(out)
+    for number in range(100):
+        pieces.write(f"{number:02d}\n")
+    pieces.flush()
     assert out.flushed == "".join(f"{number:02d}\n" for number in range(100))
     assert len(out.sizes) <= 10
     assert max(out.sizes) < 100
 
 
-def test_a_terminal_gets_each_text_at_once() -> None:
-    out = Recorder(terminal=True)
-    with in_pieces(out) as write:
-        write("one\n")
-        assert out.flushed == "one\n"
-        write("two\n")
-        assert out.flushed == "one\ntwo\n"
-
-
-def test_what_was_written_before_an_interrupt_comes_out() -> None:
-    out = Recorder()
-    with pytest.raises(KeyboardInterrupt), in_pieces(out) as write:
-        write("one\n")
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(("terminal", "at_once"), [(True, False), (False, True)])
+def test_who_waits_gets_each_text_at_once(*, terminal: bool, at_once: bool) -> None:
+    out = Recorder(terminal=terminal)
+    pieces = Pieces(out, at_once=at_once)
+    pieces.write("one\n")
     assert out.flushed == "one\n"
+    pieces.write("two\n")
+    assert out.flushed == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(("shown", "word"), [("analyze", "jsonl"), ("decode", "jsonl"), ("decode", "text")])
+def test_what_was_written_before_an_interrupt_comes_out(shown: str, word: str, captures: Path) -> None:
+    out = Recorder()
+    console = Console(file=out, width=10_000)
+    decoder = Decoder()
+    with open_capture(str(captures / "rping.pcap"), 0) as capture:
+        frames = list(capture.scan(ScanRequest()))
+    with pytest.raises(KeyboardInterrupt), make(shown, word, settings(console, out=out)) as sink:
+        for frame in frames:
+            message = decoder(frame)
+            assert isinstance(message, CmMessage)
+            sink.received(Received(frame.number, frame, message))
+        sink.input(InputInfo("rping.pcap"))
+        raise KeyboardInterrupt
+    assert len(out.flushed.splitlines()) == (1 if shown == "analyze" else 5)
+    assert "summary" not in out.flushed

@@ -27,7 +27,7 @@ def record(capture: Path, into: Path, rotation: Rotation | None = None, process:
     session.engine.sink = recording
     session.take(0, kept)
     session.finish()
-    recording.close(session.now() or 0)
+    recording.close()
     return session.sources[0].info.cm_messages
 
 
@@ -72,7 +72,7 @@ def test_infiniband_is_written_so_that_wireshark_reads_it(
     recording = Recording(str(into), Rotation(), session.sources)
     session.engine.sink = recording
     session.take(0, bare)
-    recording.close(0)
+    recording.close()
     assert {frame.link_type for frame in frames(into)} == {197}
     command = [require_tool("tshark"), "-r", into, "-Y", "infiniband.mad.mgmtclass == 7"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

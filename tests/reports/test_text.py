@@ -8,17 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sinks
 
 from ibcmtool.model import Analysis
-from ibcmtool.reports import text
-from ibcmtool.reports.clock import Clock
+from ibcmtool.reports.text import CAP
 
 WIDTHS = (72, 80, 100, 120, 200, None)
 
 
 def report(screen: Any, analysis: Analysis, width: int | None, *, everything: bool = False, **kind: Any) -> Any:
     made = screen(width, **kind)
-    text.render(analysis, made.console, all_connections=everything, clock=Clock("utc"))
+    sinks.report("analyze", "text", analysis, console=made.console, everything=everything)
     return made
 
 
@@ -154,7 +154,7 @@ def test_many_problems_that_are_not_alike_are_cut_off(screen: Any, records: Simp
     lines = report(screen, analysis, 80).lines
     words = squeezed(lines)
     rows = [line for line in lines if re.match(r" *\d+  10\.", line)]
-    assert len(rows) == text.CAP
+    assert len(rows) == CAP
     assert all("timed out" in row for row in rows)
     assert "40 of 500 connections shown, problems first: --all lists every one" in words
     assert sum("warning  H18" in line for line in lines) == 3 + 1  # three in full, the others in one line

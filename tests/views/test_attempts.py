@@ -32,7 +32,7 @@ def test_a_retry_loop_of_one_consumer():
         refuse(talk, at * 0.2, reason=10, qpn=0x11)
     (group,) = groups_of(talk)
     assert (group.count, group.ids, len(group.clients), group.history) == (5, [2, 3, 4, 5, 6], 1, "Qj")
-    assert group.ending.refusal.reason == 10
+    assert group.failure.refusal.reason == 10
     assert (group.opened, group.last_opened) == (FIRST_DAY, FIRST_DAY + round(0.8 * SECOND))
     assert group.over == FIRST_DAY + round(0.81 * SECOND)
     assert group.retry().basis == "unknown"  # the capture has no connection of that QPN
@@ -66,7 +66,7 @@ def test_other_reasons_are_other_groups():
     talk = started()
     for at in range(6):
         refuse(talk, at, reason=8 if at % 2 else 28)
-    assert [(group.ending.refusal.reason, group.count) for group in groups_of(talk)] == [(28, 3), (8, 3)]
+    assert [(group.failure.refusal.reason, group.count) for group in groups_of(talk)] == [(28, 3), (8, 3)]
 
 
 def test_a_long_pause_ends_a_group():
@@ -84,7 +84,7 @@ def test_a_slow_attempt_is_no_pause():
         one.repeat(one.active(at * 75, "REQ", max_cm_retries=15), every=4.4, count=15)
     (group,) = groups_of(talk, until=400)
     assert (group.count, group.requests, group.repeated) == (3, 48, 45)
-    assert (group.ending.outcome, group.ending.answered) == ("timed_out", False)
+    assert (group.failure.outcome, group.failure.answered) == ("timed_out", False)
 
 
 @pytest.mark.parametrize("order", [(2, 3, 4, 5, 6, 7, 8), (2, 3, 4, 6, 7, 8, 5), (7, 6, 4, 8, 3, 5, 2)])
@@ -127,7 +127,7 @@ def test_attempts_that_the_end_of_the_capture_cuts_off():
     answered.active(3, "REQ")
     answered.passive(3.1, "MRA")
     (group,) = groups_of(talk)
-    assert (group.ending.outcome, group.ending.answered, group.count) == ("connecting", False, 3)
+    assert (group.failure.outcome, group.failure.answered, group.count) == ("connecting", False, 3)
 
 
 def test_attempts_known_by_their_end_only():
@@ -135,7 +135,7 @@ def test_attempts_known_by_their_end_only():
     for number in range(3):
         talk.another(Host(f"10.0.1.{number + 100}")).active(number, "REJ", reason=4)
     (group,) = groups_of(talk)
-    assert (group.ending.outcome, group.count, len(group.clients), group.requests) == ("partial", 3, 3, 0)
+    assert (group.failure.outcome, group.count, len(group.clients), group.requests) == ("partial", 3, 3, 0)
 
 
 def test_folding_on_the_way_changes_nothing(monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 
 from ibcmtool.model import InputInfo
-from ibcmtool.views.capture_points import Places
+from ibcmtool.views.capture_points import CapturePoints
 from ibcmtool.views.tally import is_unanswered
 
 WAY = 0.0001  # s
@@ -29,7 +29,7 @@ def life(talk, at=0.0, *, clock=0.0):
 
 
 def arrivals(talk, infos):
-    places = Places()
+    places = CapturePoints()
     for connection in run(talk, until=400).connections:
         places.note(connection)
         if is_unanswered(connection):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -11,18 +10,15 @@ from typing import Any
 
 import jsonschema
 import pytest
+import sinks
 
-from ibcmtool.cli.jsonl import LineWriter
 from ibcmtool.model import Address, Analysis
-from ibcmtool.reports import json as report
 
 SCHEMA = json.loads((files("ibcmtool.reports") / "analysis.schema.json").read_text())
 
 
 def made(analysis: Analysis) -> Any:
-    out = io.StringIO()
-    report.render(analysis, out)
-    return json.loads(out.getvalue())
+    return json.loads(sinks.report("analyze", "json", analysis))
 
 
 def check(value: Any) -> None:
@@ -135,10 +131,8 @@ def test_the_summary_counts_what_occurs(records: SimpleNamespace) -> None:
 def test_the_objects_of_json_lines_are_the_same(records: SimpleNamespace) -> None:
     analysis = records.stale_S02()
     value = made(analysis)
-    out = io.StringIO()
-    writer = LineWriter(out, "info")
-    writer.write([*analysis.connections, *analysis.findings, *analysis.inputs])
-    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    records = [*analysis.connections, *analysis.findings, *analysis.inputs]
+    lines = [json.loads(line) for line in sinks.report("analyze", "jsonl", records).splitlines()]
     connections = [{"kind": "connection", **one} for one in value["connections"]]
     findings = [{"kind": "finding", **one} for one in value["findings"]]
     inputs = [{"kind": "input", **one} for one in value["inputs"]]

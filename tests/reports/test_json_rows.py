@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,31 +11,25 @@ from typing import Any
 
 import jsonschema
 import pytest
+import sinks
 
 from ibcmtool.engine.files import stream
-from ibcmtool.model import Analysis
-from ibcmtool.reports import by_json
-from ibcmtool.views.rows import By, Rows, View
+from ibcmtool.model import Analysis, By
 
 SCHEMA = json.loads((files("ibcmtool.reports") / "views.schema.json").read_text())
 BYS: tuple[By, ...] = ("pair", "target", "service")
 
 
-def view_of(records: Any, by: By) -> View:
-    rows = Rows(by, "relaxed")
-    for record in records:
-        rows.add(record)
-    return rows.view()
+def records_of(analysis: Analysis) -> list[Any]:
+    return [*analysis.connections, *analysis.findings, *analysis.inputs]
 
 
-def scene_view(analysis: Analysis, by: By) -> View:
-    return view_of([*analysis.connections, *analysis.findings, *analysis.inputs], by)
+def made(records: Iterable[Any], by: By) -> Any:
+    return json.loads(sinks.report("analyze --by", "json", records, by=by))
 
 
-def made(view: View) -> Any:
-    out = io.StringIO()
-    by_json.write(view, out)
-    return json.loads(out.getvalue())
+def lines_of(records: Iterable[Any], by: By) -> list[Any]:
+    return [json.loads(line) for line in sinks.report("analyze --by", "jsonl", records, by=by).splitlines()]
 
 
 def check(value: Any) -> None:
@@ -48,7 +42,7 @@ def test_the_schema_is_one() -> None:
 
 @pytest.mark.parametrize("by", BYS)
 def test_every_scene_fits_the_schema(scene: Analysis, by: By) -> None:
-    check(made(scene_view(scene, by)))
+    check(made(records_of(scene), by))
 
 
 @pytest.mark.parametrize(
@@ -62,14 +56,14 @@ def test_every_scene_fits_the_schema(scene: Analysis, by: By) -> None:
     ],
 )
 def test_the_schema_notices(records: SimpleNamespace, break_it: Any) -> None:
-    value = made(scene_view(records.stale_S02(), "pair"))
+    value = made(records_of(records.stale_S02()), "pair")
     break_it(value)
     with pytest.raises(jsonschema.ValidationError):
         check(value)
 
 
 def test_a_row(records: SimpleNamespace) -> None:
-    value = made(scene_view(records.clean_close(), "target"))
+    value = made(records_of(records.clean_close()), "target")
     assert (value["schema"], value["by"], value["others"]) == ("ibcmtool.views/1", "target", None)
     assert value["summary"] == {"connections": 1, "by_outcome": {"closed": 1}, "by_code": {}}
     (row,) = value["rows"]
@@ -84,23 +78,21 @@ def test_a_row(records: SimpleNamespace) -> None:
 
 
 def test_rejects_and_findings(records: SimpleNamespace) -> None:
-    (row,) = made(scene_view(records.stale_S02(), "pair"))["rows"]
+    (row,) = made(records_of(records.stale_S02()), "pair")["rows"]
     assert row["by_outcome"] == {"rejected": 1, "stale": 1}
     assert row["rejects"] == [{"number": 1, "sidr": False, "reason": 10, "words": None, "by": "passive"}]
     assert row["by_code"] == {"S02": 2, "X03": 1}  # S02 concerns two of its connections
     assert row["worst"] == "warning"
-    (row,) = made(scene_view(records.SRP_reject(), "service"))["rows"]
+    (row,) = made(records_of(records.SRP_reject()), "service")["rows"]
     assert row["rejects"][0]["words"] == "SRP: RDMA channel limit reached for this initiator"
 
 
 @pytest.mark.parametrize("by", BYS)
 def test_lines_are_the_objects_of_the_document(captures: Path, by: By) -> None:
-    view = view_of(stream([str(captures / "stale_req_dup_dreq_edge.pcap")]), by)
-    out = io.StringIO()
-    by_json.write_lines(view, out)
-    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    records = list(stream([str(captures / "stale_req_dup_dreq_edge.pcap")]))
+    lines = lines_of(records, by)
     kinds = [line.pop("kind") for line in lines]
-    whole = made(view)
+    whole = made(records, by)
     assert kinds == ["input", *[by] * len(whole["rows"]), "summary"]
     assert lines == [*whole["inputs"], *whole["rows"], whole["summary"]]
 
@@ -108,16 +100,14 @@ def test_lines_are_the_objects_of_the_document(captures: Path, by: By) -> None:
 @pytest.mark.parametrize("by", BYS)
 def test_real_captures_fit_the_schema(captures: Path, by: By) -> None:
     for path in sorted(captures.glob("*.pcap")):
-        check(made(view_of(stream([str(path)]), by)))
+        check(made(stream([str(path)]), by))
 
 
 def test_others(records: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibcmtool.views.rows.MOST_ROWS", 1)
-    view = scene_view(records.crowd(20, 2), "pair")
-    value = made(view)
+    crowd = records_of(records.crowd(20, 2))
+    value = made(crowd, "pair")
     check(value)
     assert [row["connections"] for row in value["rows"]] == [7]
     assert value["others"]["connections"] == 13
-    out = io.StringIO()
-    by_json.write_lines(view, out)
-    assert [json.loads(line)["kind"] for line in out.getvalue().splitlines()] == ["input", "pair", "others", "summary"]
+    assert [line["kind"] for line in lines_of(crowd, "pair")] == ["input", "pair", "others", "summary"]

@@ -14,9 +14,8 @@ from dissectors.recognition import CM_ATTRIBUTES
 from ibcmtool import formatting, services
 from ibcmtool.messages import UnknownMessage
 from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, Step, Timewait, Transport
-from ibcmtool.reports.connection_json import connection_text
 from ibcmtool.reports.display_filter import DisplayFilters
-from ibcmtool.reports.message_json import fields_object, messages_text
+from ibcmtool.reports.json_connection import connection_text, fields_object, messages_text
 from ibcmtool.wire.readers import layer_of, layer_size, read_message
 
 TYPES = tuple(CM_ATTRIBUTES.values())

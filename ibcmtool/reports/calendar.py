@@ -11,7 +11,7 @@ Zone = Literal["utc", "local"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-class Clock:
+class Calendar:
     """Formats nanoseconds since the epoch in one zone.
 
     A time outside the calendar (a damaged time stamp) is written as seconds since the epoch; nothing here raises.

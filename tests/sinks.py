@@ -1,0 +1,31 @@
+"""Sinks for tests: what a command would write of records, without the command."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+
+from ibcmtool.model import Analysis
+from ibcmtool.reports.sink import Settings, emit, emit_all, make
+
+
+def settings(console: Console | None = None, **given: Any) -> Settings:
+    """For text on this console, and anything else into memory."""
+    console = console or Console(file=io.StringIO())
+    return Settings(**{"out": io.StringIO(), "console": lambda: console, **given})
+
+
+def report(shown: str, word: str, records: Analysis | Iterable[Any], **given: Any) -> str:
+    """What is written of a whole analysis, or of records in this order."""
+    made = settings(**given)
+    sink = make(shown, word, made)
+    if isinstance(records, Analysis):
+        emit_all(records, sink)
+    else:
+        with sink:
+            for record in records:
+                emit(record, sink)
+    return made.out.getvalue()  # type: ignore[attr-defined, no-any-return]
