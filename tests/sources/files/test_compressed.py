@@ -150,6 +150,7 @@ def test_nothing_inside(read, method):
         read(PACKERS[method](b"content")[:5])
 
 
+@pytest.mark.pure  # compiled code imports a package once and keeps it
 def test_missing_package(read, content, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(SourceError, match="the package zstandard is missing; pip install zstandard"):
