@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ibcmtool.evidence import confidence
 from ibcmtool.model import EVENT_KINDS, CmMessage, Connection, Event, Finding, InputInfo, Neighbour, Policy, Step
@@ -53,6 +53,10 @@ class Plan(NamedTuple):
     tests: Sequence[tuple[StepTest, Sequence[Asked]]]  # those of rules that share a test, which is asked once
 
 
+EventPlan = Sequence[tuple[Rule, EventHandler]]
+P = TypeVar("P")
+
+
 class Judge:
     """Feed it, in the order of the merged inputs: each message, then the events that the tracker makes of it."""
 
@@ -70,6 +74,7 @@ class Judge:
                 self._events[kind].append((rule, event_handler))
             self._ends += [(rule, judge) for judge in rule.ends]
         self._plans: dict[str, dict[str, Plan]] = {}  # by message type and history
+        self._event_plans: dict[str, dict[str, EventPlan]] = {}  # by kind and history
         self._subjects: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # by code
 
     def message(self, message: CmMessage) -> None:
@@ -114,18 +119,23 @@ class Judge:
                 verdicts = handler.judge(event.connection, step, self.context)
                 if verdicts:
                     found.append((place, self._findings(rule, handler.once, verdicts, event)))
+        if not found:
+            return []
         found.sort(key=itemgetter(0))
         return [finding for _, findings in found for finding in findings]
 
     def _judge_event(self, event: Event) -> list[Finding]:
-        connection = event.connection
+        kind, connection = event.kind, event.connection
+        try:
+            asked = self._event_plans[kind][connection.history]
+        except KeyError:
+            asked = self._event_plan(kind, connection.history)
         found: list[Finding] = []
-        for rule, handler in self._events[event.kind]:
-            if handler.history is not None and not handler.history(connection.history):
-                continue
-            if handler.needs and not _met(handler.needs, connection, event.step):
-                continue
-            found += self._findings(rule, handler.once, handler.judge(event, self.context), event)
+        for rule, handler in asked:
+            if not handler.needs or _met(handler.needs, connection, event.step):
+                verdicts = handler.judge(event, self.context)
+                if verdicts:
+                    found += self._findings(rule, handler.once, verdicts, event)
         return found
 
     def _findings(self, rule: Rule, once: Once | None, verdicts: Iterable[Verdict], event: Event) -> Iterator[Finding]:
@@ -143,13 +153,16 @@ class Judge:
             if handler.history is None or handler.history(history):
                 group = always if handler.when is None else tests.setdefault(handler.when, [])
                 group.append(Asked(place, rule, handler))
-        plan = Plan(earlier == others, always, list(tests.items()))
-        if len(history) <= LONGEST_HISTORY:
-            known = self._plans.setdefault(kind, {})
-            if len(known) >= MOST_HISTORIES:
-                known.clear()
-            known[history] = plan
-        return plan
+        return _kept(self._plans, kind, history, Plan(earlier == others, always, list(tests.items())))
+
+    def _event_plan(self, kind: str, history: str) -> EventPlan:
+        """The same for an event that no message carries."""
+        asked = [
+            (rule, handler)
+            for rule, handler in self._events[kind]
+            if handler.history is None or handler.history(history)
+        ]
+        return _kept(self._event_plans, kind, history, asked)
 
     def _is_new(self, rule: Rule, once: Once, verdict: Verdict, connection: Connection) -> bool:
         """Whether the rule has not spoken of this subject yet; from now on it has."""
@@ -167,6 +180,16 @@ class Judge:
         if len(known) > MOST_SUBJECTS:
             del known[next(iter(known))]
         return True
+
+
+def _kept(plans: dict[str, dict[str, P]], kind: str, history: str, plan: P) -> P:
+    """Remember a plan for a kind of event after some history."""
+    if len(history) <= LONGEST_HISTORY:
+        known = plans.setdefault(kind, {})
+        if len(known) >= MOST_HISTORIES:
+            known.clear()
+        known[history] = plan
+    return plan
 
 
 def _place(rule: Rule) -> tuple[int, str]:
