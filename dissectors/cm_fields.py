@@ -61,6 +61,7 @@ class CmLayer(WireLayer):
 
 
 def comm_ids() -> list[BitField]:
+    """Local and Remote Communication ID, with which most messages begin."""
     return [HexField("local_comm_id", 0, 32), HexField("remote_comm_id", 0, 32)]
 
 

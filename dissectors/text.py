@@ -20,6 +20,7 @@ def duration_words(nanoseconds: int) -> str:
 
 
 def guid_text(guid: int) -> str:
+    """ "5054:00ff:feaa:0002"."""
     text = f"{guid:016x}"
     return f"{text[:4]}:{text[4:8]}:{text[8:12]}:{text[12:]}"
 

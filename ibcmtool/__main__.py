@@ -8,6 +8,7 @@ import sys
 
 
 def main() -> None:
+    """Run the command line and leave with its exit code."""
     # A capture makes millions of objects, few of them in cycles, and so does the loading of modules: looking for cycles
     # as often as Python does by default would take a third of the time. So this comes before anything else is loaded.
     gc.set_threshold(200_000, 20, 50)

@@ -103,18 +103,22 @@ def count(value: int, noun: str, plural: str = "") -> str:
 
 
 def qpn(value: int | None) -> str:
+    """ "0x000011"."""
     return UNKNOWN if value is None else f"0x{value:06x}"
 
 
 def psn(value: int | None) -> str:
+    """ "0x3a5f12"."""
     return UNKNOWN if value is None else f"0x{value:06x}"
 
 
 def comm_id(value: int | None) -> str:
+    """ "0x01f7a001"."""
     return UNKNOWN if value is None else f"0x{value:08x}"
 
 
 def service_id(value: int | None) -> str:
+    """ "0x0000000001061144"."""
     return UNKNOWN if value is None else f"0x{value:016x}"
 
 

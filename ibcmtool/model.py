@@ -214,9 +214,11 @@ class Connection:
     last_data: dict[Role, DataPacket] = field(default_factory=dict)
 
     def end(self, role: Role) -> End:
+        """The end in this role."""
         return self.active if role == "active" else self.passive
 
     def peer(self, role: Role) -> End:
+        """The end opposite to this role."""
         return self.passive if role == "active" else self.active
 
 

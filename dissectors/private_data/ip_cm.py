@@ -44,6 +44,8 @@ class AddressField(GidField):
 
 
 class RDMA_IP_CM(PrivateData):
+    """The header of 36 bytes in front of a consumer's data (IBA annex A11)."""
+
     name = "RDMA IP CM header"
     fields_desc = [
         NumberField("major_version", 0, 4),

@@ -20,6 +20,8 @@ class InlineSizeField(NumberField):
 
 
 class RPCRDMA_CM(PrivateData):
+    """The RPC-over-RDMA private message (RFC 8797)."""
+
     name = "RPC-over-RDMA"
     fields_desc = [
         HexField("magic", MAGIC, 32),

@@ -41,6 +41,8 @@ class NVMe_REQ(PrivateData):
 
 
 class NVMe_REP(PrivateData):
+    """What the controller answers (NVMe/RDMA transport, Accept private data)."""
+
     name = "NVMe/RDMA reply"
     fields_desc = [
         NumberField("recfmt", 0, -16),
@@ -53,6 +55,8 @@ class NVMe_REP(PrivateData):
 
 
 class NVMe_REJ(PrivateData):
+    """Why the controller refuses (NVMe/RDMA transport, Reject private data)."""
+
     name = "NVMe/RDMA reject"
     fields_desc = [NumberField("recfmt", 0, -16), CodeField("status", 6, -16, STATUS)]
 

@@ -91,4 +91,5 @@ def number(data: bytes, offset: int, size: int) -> int:
 
 
 def is_zero(data: bytes) -> bool:
+    """Whether all bytes are zero."""
     return not any(data)

@@ -133,6 +133,8 @@ class SRP_LOGIN_RSP(PrivateData):
 
 
 class SRP_LOGIN_REJ(PrivateData):
+    """Why the target refuses (SRP_LOGIN_REJ information unit)."""
+
     name = "SRP login reject"
     fields_desc = [
         CodeField("opcode", LOGIN_REJ, 8, OPCODES),

@@ -68,6 +68,7 @@ def _color_of_environment(terminal: bool) -> ColorChoice:
 
 
 def warn(line: str) -> None:
+    """One line on stderr."""
     print(f"ibcmtool: {line}", file=sys.stderr)
 
 

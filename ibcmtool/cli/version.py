@@ -15,4 +15,5 @@ def compiled() -> bool:
 
 
 def version_line() -> str:
+    """What --version prints."""
     return f"ibcmtool {__version__} ({'compiled' if compiled() else 'pure Python'})"

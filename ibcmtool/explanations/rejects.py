@@ -13,6 +13,8 @@ from ibcmtool.explanations.entry import Explanation
 
 
 class Reject(NamedTuple):
+    """One reason of a REJ: its name, and what it means to whom."""
+
     title: str
     constant: str
     meaning: str
@@ -301,6 +303,7 @@ REJECTS: dict[int, Reject] = {
 
 
 def explanation(reason: int, reject: Reject) -> Explanation:
+    """What `explain rej:N` shows."""
     return Explanation(
         f"rej:{reason}",
         "REJ reason",

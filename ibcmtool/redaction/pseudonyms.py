@@ -66,11 +66,13 @@ class Pseudonyms:
         return _name(self._macs, address, lambda number: (LOCAL_MAC + number).to_bytes(6, "big"))
 
     def guid(self, guid: int) -> int:
+        """What stands for a GUID; 0 stays."""
         if not guid:
             return guid
         return _name(self._guids, guid, lambda number: LOCAL_GUID + number)
 
     def lid(self, lid: int) -> int:
+        """What stands for a unicast LID; others stay."""
         if lid not in UNICAST_LIDS:
             return lid
         return _name(self._lids, lid, lambda number: number)

@@ -34,10 +34,12 @@ def counts(numbers: Mapping[Any, int]) -> dict[str, int]:
 
 
 def service_object(service_id: int | None, name: str) -> Object:
+    """A service: its id and its name."""
     return {"id": None if service_id is None else formatting.service_id(service_id), "name": name}
 
 
 def input_object(info: InputInfo) -> Object:
+    """One input."""
     return {
         "path": info.path,
         "format": info.format,
@@ -73,6 +75,7 @@ def event_object(event: Event, received: Received | None) -> Object | None:
 
 
 def finding_object(finding: Finding) -> Object:
+    """One finding."""
     return {
         "code": finding.code,
         "name": finding.name,

@@ -43,10 +43,12 @@ def anew(history: str) -> bool:
 
 
 def with_mra(history: str) -> bool:
+    """There was an MRA."""
     return "m" in history or "M" in history
 
 
 def rejected(history: str) -> bool:
+    """There was a REJ."""
     return "j" in history or "J" in history
 
 

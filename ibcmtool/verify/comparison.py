@@ -22,6 +22,8 @@ Value = int | bytes | None
 
 
 class Difference(NamedTuple):
+    """A field that Wireshark shows otherwise."""
+
     frame: int
     field: str  # layer.field, or what the frame as a whole is about
     ours: str

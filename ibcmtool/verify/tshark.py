@@ -26,10 +26,12 @@ class Shown(NamedTuple):
     fields: dict[str, str]
 
     def integer(self, name: str) -> int | None:
+        """A field's value as a number; None where tshark has none."""
         digits = self.fields.get(name)
         return None if digits is None else int(digits, 16)
 
     def octets(self, name: str) -> bytes | None:
+        """A field's value as bytes; None where tshark has none."""
         digits = self.fields.get(name)
         if digits is None:
             return None

@@ -52,6 +52,7 @@ class Key(NamedTuple):
 
     @property
     def target(self) -> Target:
+        """Where the attempts went."""
         return self.passive, self.service
 
 
@@ -79,6 +80,7 @@ class Attempts:
 
     @property
     def failure(self) -> Failure:
+        """How all of them ended."""
         return self.key.failure
 
     @property

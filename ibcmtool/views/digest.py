@@ -108,6 +108,7 @@ class Digest:
             self._connections = sorted(self._connections, key=lambda kept: rank(kept, self._worst))[:KEPT]
 
     def add_finding(self, finding: Finding) -> None:
+        """One finding."""
         self._findings_counted[(finding.code, finding.severity, finding.name)] += 1
         self._kept_findings[finding.code] += 1
         if self._everything or self._kept_findings[finding.code] <= KEPT:

@@ -58,6 +58,7 @@ class Filter:
         )
 
     def asks_for(self, finding: Finding) -> bool:
+        """Whether --code names this finding's."""
         return finding.code.lower() in {code.lower() for code in self.code}
 
     def _serves(self, connection: Connection) -> bool:

@@ -25,6 +25,7 @@ class LiveState:
         self.past: Counter[Outcome] = Counter()  # those that have
 
     def event(self, event: Event) -> None:
+        """Something happened to a connection."""
         connection = event.connection
         number, outcome = connection.id, connection.outcome
         known = self._open.get(number)
@@ -50,6 +51,7 @@ class LiveState:
             self._pinned = sorted(self._pinned, key=lambda pinned: pinned[:2])[:PINNED]
 
     def pinned(self, most: int) -> list[Finding]:
+        """The worst findings, the newest first of each severity."""
         return [finding for _, _, finding in sorted(self._pinned, key=lambda pinned: pinned[:2])[:most]]
 
     def connections(self, most: int, now: int) -> list[Connection]:

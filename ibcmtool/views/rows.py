@@ -27,6 +27,8 @@ class Party(NamedTuple):
 
 
 class Service(NamedTuple):
+    """A service by its name."""
+
     id: int | None  # of the first connection: a name may stand for several ids
     name: str
 

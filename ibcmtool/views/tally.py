@@ -94,6 +94,7 @@ class Tally:
 
 
 def worse(one: Severity, other: Severity) -> Severity:
+    """The worse of two severities."""
     return min(one, other, key=SEVERITIES.index)
 
 

@@ -23,6 +23,7 @@ class Times:
 
     @property
     def exact(self) -> bool:
+        """Whether every value is still known."""
         return self.count <= EXACT
 
     def add(self, ns: int) -> None:

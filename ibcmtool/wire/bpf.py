@@ -38,10 +38,12 @@ _LNH = _at["LRH.lnh"]
 
 
 def any_of(*cases: str) -> str:
+    """A clause that holds where one of these does."""
     return " or ".join(cases)
 
 
 def one_of(place: str, values: frozenset[int]) -> str:
+    """A clause for a place that holds one of these values."""
     return "(" + any_of(*(f"{place} = {value:#x}" for value in sorted(values))) + ")"
 
 

@@ -35,6 +35,8 @@ class FieldDetail(NamedTuple):
 
 
 class LayerDetail(NamedTuple):
+    """A layer with its fields."""
+
     layer: str  # class name: CM_REQ
     name: str  # for people: "CM REQ"
     fields: tuple[FieldDetail, ...]

@@ -82,6 +82,7 @@ def behind_ether_type(data: Buffer, at: int, kind: int) -> Found | None:
 
 
 def behind_ipv4(data: Buffer, at: int) -> Found | None:
+    """Where a BTH is behind an IPv4 header at this offset."""
     version, total, fragment, protocol, port, length = _ipv4_udp(data, at)
     udp = at + 20
     if version != 0x45:
@@ -135,6 +136,7 @@ def _roce_v1(data: Buffer, at: int) -> Found | None:
 
 
 def behind_lrh(data: Buffer, at: int = 0) -> Found | None:
+    """Where a BTH is behind an LRH at this offset."""
     lnh, words = read_packet_end(data, at)
     icrc = max(0, at + words * 4 - 4)
     if lnh == 2:

@@ -18,6 +18,7 @@ class Lag:
         self.count = self.total = self.squares = 0
 
     def add(self, lag: int) -> None:
+        """One more (ns)."""
         self.count += 1
         self.total += lag
         self.squares += lag * lag
@@ -29,6 +30,7 @@ class Lag:
         self.squares += other.squares
 
     def mean(self) -> float:
+        """The mean (ns)."""
         return self.total / self.count
 
     def error(self) -> float:

@@ -176,6 +176,7 @@ class Blocks:
 
 
 def section_layouts(data: bytearray, position: int) -> Layouts:
+    """The byte order of a section, by its header. Raises MalformedError."""
     magic = bytes(data[position + 8 : position + 12])
     if magic not in LAYOUTS:
         raise MalformedError(f"section header without byte-order magic, {magic.hex(' ')} found")
@@ -183,6 +184,7 @@ def section_layouts(data: bytearray, position: int) -> Layouts:
 
 
 def check_version(data: bytearray, position: int, layouts: Layouts) -> None:
+    """Raise MalformedError unless a section is of version 1."""
     major, minor = layouts.version.unpack_from(data, position + 12)
     if major != 1:
         raise MalformedError(f"pcapng version {major}.{minor} is not supported, 1.0 expected")

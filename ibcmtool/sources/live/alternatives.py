@@ -18,6 +18,7 @@ def is_software(port: Port, root: Path = ROOT) -> bool:
 
 
 def is_iwarp(port: Port, root: Path = ROOT) -> bool:
+    """Whether it is an iWARP device, which has no MADs."""
     return text_of(root / DEVICES / port.device / "node_type").startswith(RNIC)
 
 
