@@ -136,4 +136,4 @@ class DecodedLines(Sink):
 class FrameLine(FrameDocument):
     """`decode --frame`: the object of the document in one line."""
 
-    indent = None
+    indent: int | None = None
