@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from ibcmtool import formatting
+from ibcmtool.connections.timers import max_cm_retries
 from ibcmtool.model import Connection, Finding, Role, State, Step
 
 Kind = Literal["message", "data", "timewait begins", "timewait over", "findings", "capture ends"]
@@ -56,7 +57,7 @@ def entries(conn: Connection, findings: Sequence[Finding], capture_end: int | No
 def _messages(conn: Connection) -> Iterator[Entry]:
     sends: dict[int, int] = {}
     shown: tuple[State | None, State | None] = (None, None)
-    allowed = getattr(conn.request, "max_cm_retries", None)
+    allowed = max_cm_retries(conn.request)
     for step in conn.steps:
         first = step.retransmission_of or step
         sends[id(first)] = sends.get(id(first), 0) + 1

@@ -8,7 +8,7 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from dissectors.cm_codes import (
     AP_STATUSES,
@@ -21,9 +21,12 @@ from dissectors.cm_codes import (
     additional_reject_info,
 )
 from ibcmtool import formatting, services
+from ibcmtool.connections.codes import CONSUMER_REJECT, EXTENDED
+from ibcmtool.messages import Apr, Dreq, Fields, Lap, Mra, Rej, Rep, Reply, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import CmMessage, Connection
 
 Pair = tuple[str, str]
+Value = TypeVar("Value")
 
 
 def telling_fields(message: CmMessage, connection: Connection | None = None) -> list[Pair]:
@@ -33,32 +36,32 @@ def telling_fields(message: CmMessage, connection: Connection | None = None) -> 
     private data says.
     """
     fields = message.fields
-    pairs = _IDENTITY[message.type](fields) if message.type in _IDENTITY else []
+    pairs = _identity(fields)
     if connection is not None:
         return pairs + list(services.private_data(connection, message) or ())
-    service = _known(fields, ("", "service_id", services.name))
-    return service + pairs + parameters(*{"REQ": (fields, None), "REP": (None, fields)}.get(message.type, (None, None)))
+    if isinstance(fields, (Req, SidrReq, SidrRep)):
+        pairs = _known("", fields.service_id, services.name) + pairs
+    return pairs + parameters(fields if isinstance(fields, Req) else None, fields if isinstance(fields, Rep) else None)
 
 
-def parameters(request: Any, reply: Any) -> list[Pair]:
+def parameters(request: Request | None, reply: Reply | None) -> list[Pair]:
     """The timers and limits of a connection, from the fields of its REQ and REP (None: not captured)."""
-    remote, local = _get(request, "remote_cm_response_timeout"), _get(request, "local_cm_response_timeout")
-    pairs = []
-    if remote is not None and remote == local:
-        pairs.append(("CM response timeouts", formatting.exponent(remote)))
-    elif remote is not None and local is not None:
-        both = f"{formatting.exponent(remote)} remote, {formatting.exponent(local)} local"
-        pairs.append(("CM response timeouts", both))
-    return [
-        *pairs,
-        *_known(
-            request,
-            ("Max CM Retries", "max_cm_retries", str),
-            ("Local ACK Timeout", "primary_local_ack_timeout", formatting.exponent),
-            ("MTU", "path_mtu", lambda code: PATH_MTUS.get(code, f"code {code}").removesuffix(" bytes")),
-        ),
-        *_known(reply, ("Target ACK Delay", "target_ack_delay", formatting.exponent)),
-    ]
+    pairs: list[Pair] = []
+    if isinstance(request, Req):
+        remote, local = request.remote_cm_response_timeout, request.local_cm_response_timeout
+        if remote is not None and remote == local:
+            pairs.append(("CM response timeouts", formatting.exponent(remote)))
+        elif remote is not None and local is not None:
+            both = f"{formatting.exponent(remote)} remote, {formatting.exponent(local)} local"
+            pairs.append(("CM response timeouts", both))
+        pairs += _known("Max CM Retries", request.max_cm_retries, str)
+        pairs += _known("Local ACK Timeout", request.primary_local_ack_timeout, formatting.exponent)
+        pairs += _known(
+            "MTU", request.path_mtu, lambda code: PATH_MTUS.get(code, f"code {code}").removesuffix(" bytes")
+        )
+    if isinstance(reply, Rep):
+        pairs += _known("Target ACK Delay", reply.target_ack_delay, formatting.exponent)
+    return pairs
 
 
 def line(pairs: list[Pair]) -> str:
@@ -71,72 +74,70 @@ def reject_reason(reason: int) -> str:
     return REJ_REASONS.get(reason, "unknown reason")
 
 
-def _get(fields: Any, name: str) -> Any:
-    return getattr(fields, name, None)
+def _known(label: str, value: Value | None, text: Callable[[Value], str]) -> list[Pair]:
+    """The value as it is written, if it was captured."""
+    return [] if value is None else [(label, text(value))]
 
 
-def _known(fields: Any, *wanted: tuple[str, str, Callable[[Any], str]]) -> list[Pair]:
-    """Of these fields (label, name, how it is written) those that were captured."""
-    values = ((label, _get(fields, name), text) for label, name, text in wanted)
-    return [(label, text(value)) for label, value, text in values if value is not None]
+def _identity(fields: Fields) -> list[Pair]:
+    """What a message says of itself."""
+    match fields:
+        case Req():
+            return _req(fields)
+        case Rep():
+            xrc_target = fields.local_qpn == 0 and fields.local_eecn  # it puts its QPN there
+            return _qpn_and_psn(fields.local_eecn if xrc_target else fields.local_qpn, fields.starting_psn)
+        case Rej():
+            return _rej(fields)
+        case Mra():
+            asked = _known("for the", fields.message_mraed, lambda code: MESSAGES_MRAED.get(code, f"message {code}"))
+            return asked + _known("service timeout", fields.service_timeout, formatting.exponent)
+        case Dreq():
+            return _known("remote QPN", fields.remote_qpn, formatting.qpn)
+        case Lap():
+            path = _known("alternate", fields.alternate_local_gid, formatting.gid)
+            path += _known("to", fields.alternate_remote_gid, formatting.gid)
+            return path + _known("remote QPN", fields.remote_qpn, formatting.qpn)
+        case Apr():
+            return _status(fields.ap_status, AP_STATUSES)
+        case SidrReq():
+            return _known("request", fields.request_id, formatting.comm_id)
+        case SidrRep():
+            if fields.status:
+                return _status(fields.status, SIDR_STATUSES)
+            return _known("QPN", fields.qpn, formatting.qpn) + _known("Q_Key", fields.q_key, formatting.comm_id)
+    return []
 
 
-def _all_known(*wanted: tuple[str, str, Callable[[Any], str]]) -> Callable[[Any], list[Pair]]:
-    return lambda fields: _known(fields, *wanted)
-
-
-def _req(fields: Any) -> list[Pair]:
-    kind, extended = _get(fields, "transport_service_type"), _get(fields, "extended_transport_type")
-    if kind == 3:
-        transport = EXTENDED_TRANSPORT_TYPES.get(extended, f"extended transport type {extended}")
-    else:
-        transport = "" if kind is None else TRANSPORT_TYPES.get(kind, f"transport type {kind}")
-    pairs = _known(fields, ("QPN", "local_qpn", formatting.qpn), ("PSN", "starting_psn", formatting.psn))
+def _req(fields: Req) -> list[Pair]:
+    kind, extended = fields.transport_service_type, fields.extended_transport_type
+    transport = "" if kind is None else TRANSPORT_TYPES.get(kind, f"transport type {kind}")
+    if kind == EXTENDED:
+        transport = f"extended transport type {extended}"
+        if extended is not None:
+            transport = EXTENDED_TRANSPORT_TYPES.get(extended, transport)
+    pairs = _qpn_and_psn(fields.local_qpn, fields.starting_psn)
     return pairs if transport == "RC" else [*pairs, ("", transport)]  # RC is the rule
 
 
-def _rep(fields: Any) -> list[Pair]:
-    xrc_target = _get(fields, "local_qpn") == 0 and _get(fields, "local_eecn")  # it puts its QPN there
-    qpn = "local_eecn" if xrc_target else "local_qpn"
-    return _known(fields, ("QPN", qpn, formatting.qpn), ("PSN", "starting_psn", formatting.psn))
+def _qpn_and_psn(qpn: int | None, psn: int | None) -> list[Pair]:
+    return _known("QPN", qpn, formatting.qpn) + _known("PSN", psn, formatting.psn)
 
 
-def _rej(fields: Any) -> list[Pair]:
-    reason = _get(fields, "reason")
+def _rej(fields: Rej) -> list[Pair]:
+    reason = fields.reason
     if reason is None:
         return []
-    length, info = _get(fields, "reject_info_length"), _get(fields, "additional_reject_info")
-    more = additional_reject_info(reason, length or 0, info or b"") if reason != 28 else None  # 28: the service's words
-    return [(f"reason {reason}", reject_reason(reason)), *([more] if more else [])]
+    pairs = [(f"reason {reason}", reject_reason(reason))]
+    if reason != CONSUMER_REJECT:  # whose words are the service's
+        more = additional_reject_info(reason, fields.reject_info_length or 0, fields.additional_reject_info or b"")
+        pairs += [more] if more else []
+    return pairs
 
 
-def _apr(fields: Any) -> list[Pair]:
-    status = _get(fields, "ap_status")
-    return [] if status is None else [(f"status {status}", AP_STATUSES.get(status, "unknown status"))]
+def _mtu(code: int) -> str:
+    return PATH_MTUS.get(code, f"code {code}").removesuffix(" bytes")
 
 
-def _sidr_rep(fields: Any) -> list[Pair]:
-    status = _get(fields, "status")
-    if status:
-        return [(f"status {status}", SIDR_STATUSES.get(status, "unknown status"))]
-    return _known(fields, ("QPN", "qpn", formatting.qpn), ("Q_Key", "q_key", formatting.comm_id))
-
-
-_IDENTITY: dict[str, Callable[[Any], list[Pair]]] = {
-    "REQ": _req,
-    "REP": _rep,
-    "REJ": _rej,
-    "MRA": _all_known(
-        ("for the", "message_mraed", lambda code: MESSAGES_MRAED.get(code, f"message {code}")),
-        ("service timeout", "service_timeout", formatting.exponent),
-    ),
-    "DREQ": _all_known(("remote QPN", "remote_qpn", formatting.qpn)),
-    "LAP": _all_known(
-        ("alternate", "alternate_local_gid", formatting.gid),
-        ("to", "alternate_remote_gid", formatting.gid),
-        ("remote QPN", "remote_qpn", formatting.qpn),
-    ),
-    "APR": _apr,
-    "SIDR_REQ": _all_known(("request", "request_id", formatting.comm_id)),
-    "SIDR_REP": _sidr_rep,
-}
+def _status(status: int | None, names: dict[int, str]) -> list[Pair]:
+    return [] if status is None else [(f"status {status}", names.get(status, "unknown status"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ibcmtool import formatting
+from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import Connection
 from ibcmtool.reports import message_summary
 
@@ -12,7 +13,7 @@ NO_REASON = "the application refused and gave no reason"
 
 def reason(conn: Connection) -> int | None:
     """The reason code of the REJ that ended the connection; None without one, or where the capture cut it off."""
-    return None if conn.reject is None else getattr(conn.reject.message.fields, "reason", None)
+    return None if conn.reject is None else rej_reason(conn.reject.message)
 
 
 def short(conn: Connection) -> str:
