@@ -1,6 +1,6 @@
-"""Prints the interpreter of a version of Python, as 3.10, or the newest: of those on PATH and those that pyenv keeps.
+"""Prints the interpreter of a version of Python, as 3.10: of those on PATH and those that pyenv keeps.
 
-Usage: python.py VERSION|newest
+Usage: python.py VERSION
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def interpreters() -> dict[tuple[int, int], Path]:
 
 def main(wanted: str) -> int:
     found = interpreters()
-    version = max(found, default=None) if wanted == "newest" else tuple(map(int, wanted.split(".")))
+    version = tuple(map(int, wanted.split(".")))
     if version not in found:
         there = ", ".join(f"{major}.{minor}" for major, minor in sorted(found)) or "none"
         print(f"no Python {wanted} on PATH or in {PYENV}/versions; there: {there}", file=sys.stderr)
