@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,6 +35,8 @@ from dissectors.private_data import (
     recognise,
 )
 from ibcmtool import services
+from ibcmtool.messages import Fields
+from ibcmtool.model import Address, CmMessage, Connection, End
 from ibcmtool.wire.readers import read_message
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,7 +52,7 @@ def private_data(layers: Packet, size: int = 92) -> bytes:
     return bytes(layers).ljust(size, b"\0")
 
 
-def recorded(name: str, frame: int) -> SimpleNamespace:
+def recorded(name: str, frame: int) -> CmMessage:
     """A CM message of a capture, as far as the services look at it."""
     for folder in ("captures", "../shared/captures"):
         path = ROOT / folder / name
@@ -62,26 +63,28 @@ def recorded(name: str, frame: int) -> SimpleNamespace:
     pytest.skip(f"no capture {name}")
 
 
-def message(kind: str, fields: Any) -> SimpleNamespace:
-    return SimpleNamespace(type=kind, fields=fields)
+def message(kind: str, fields: Fields) -> CmMessage:
+    return CmMessage(0, 1, 0, kind, Address(), Address(), "RoCE v2", None, 0, fields, b"", None)
 
 
-def connection(req: Any) -> SimpleNamespace:
+def connection(req: Any) -> Connection:
     """With the name that the tracker gives to its passive end."""
     names = services.endpoint_names(req.service_id, req.private_data or b"")
-    passive = SimpleNamespace(name=names[1] if names else "")
-    return SimpleNamespace(service_id=req.service_id, request=req, service="", passive=passive)
+    made = without_req(req.service_id)
+    made.request, made.passive.name = req, names[1] if names else ""
+    return made
 
 
-def without_req(service_id: int | None) -> SimpleNamespace:
-    return SimpleNamespace(service_id=service_id, request=None, service="", passive=SimpleNamespace(name=""))
+def without_req(service_id: int | None) -> Connection:
+    active, passive = End("active", Address(), "IDLE"), End("passive", Address(), "IDLE")
+    return Connection(1, active, passive, "RoCE v2", 0, service_id=service_id)
 
 
-def request(service_id: int, data: bytes | None) -> SimpleNamespace:
+def request(service_id: int, data: bytes | None) -> Fields:
     return typed("REQ", service_id=service_id, private_data=data)
 
 
-def reject(data: bytes, reason: int = 28, ari: bytes = b"") -> SimpleNamespace:
+def reject(data: bytes, reason: int = 28, ari: bytes = b"") -> CmMessage:
     fields = typed(
         "REJ",
         reason=reason,

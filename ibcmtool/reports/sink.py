@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
+from mypy_extensions import mypyc_attr
+
 from ibcmtool.engine.sink import Received
 from ibcmtool.engine.sink import Sink as EngineSink
 from ibcmtool.model import Analysis, By, Connection, Finding, InputInfo, Policy
@@ -56,6 +58,7 @@ class UnknownFormatError(LookupError):
     """What is to be shown has no such format; the message says which it has."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Sink(EngineSink):
     """Takes the records of one run, in this order: what was received, its events, what each of them brought.
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typed import typed
 
 from ibcmtool.reports import message_summary
 from ibcmtool.wire.decode import field_names
@@ -85,12 +86,12 @@ ALL_TYPES = [
 
 @pytest.mark.parametrize("type_", ALL_TYPES)
 @pytest.mark.parametrize("value", [None, 0, 255])
-def test_cut_and_odd_messages_tell_what_they_have(type_: str, value: int | None) -> None:
+def test_cut_and_odd_messages_tell_what_they_have(records: SimpleNamespace, type_: str, value: int | None) -> None:
     names = field_names(type_)
     bytes_like = ("gid", "private_data", "info", "data")
-    fields = SimpleNamespace(**{name: None if name.endswith(bytes_like) else value for name in names})
-    made = SimpleNamespace(type=type_, fields=fields)
-    line = message_summary.line(message_summary.telling_fields(made))  # type: ignore[arg-type]
+    given = {name: None if name.endswith(bytes_like) else value for name in names}
+    made = message(records, "RTU")._replace(type=type_, fields=typed(type_, **given))
+    line = message_summary.line(message_summary.telling_fields(made))
     assert "None" not in line
     if value is None:
         assert line == ""

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.packet import Packet
 
+import ibcmtool
 from dissectors.cm import CM_LAYERS, CM_REJ, CM_REQ
 from dissectors.fields import BytesField, NumberField, WireLayer, layer_size, layout
 from dissectors.mad import MAD, ClassPortInfo
@@ -154,7 +155,7 @@ def test_odd_widths_and_little_endian_numbers(script: SimpleNamespace) -> None:
 
 def test_what_the_scripts_write_is_in_place(root: Path, script: SimpleNamespace) -> None:
     """The layers' own field lists are what counts."""
-    package, layouts = root / "ibcmtool", script_named(root, "layouts")
+    package, layouts = Path(ibcmtool.__file__).parent, script_named(root, "layouts")
     assert (package / "wire" / "layouts.py").read_text(encoding="utf-8") == layouts.layouts()
     assert (package / "messages.py").read_text(encoding="utf-8") == layouts.messages()
     assert (package / "service_ports.py").read_text(encoding="utf-8") == layouts.ports()

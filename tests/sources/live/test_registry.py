@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ibcmtool.sources import live
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import SOURCES, name_of, source_of, usage
 
@@ -30,8 +31,8 @@ def loaded(root: Path, *arguments: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
-def test_every_package_is_registered(root: Path) -> None:
-    packages = {path.parent.name for path in (root / "ibcmtool/sources/live").glob("*/__init__.py")}
+def test_every_package_is_registered() -> None:
+    packages = {path.parent.name for path in Path(live.__file__).parent.glob("*/__init__.py")}
     assert packages == set(SOURCES.values())
 
 
