@@ -212,3 +212,8 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
     assert many.pop("ids") <= 32
     assert few.pop("R07") == many.pop("R07") == 16
     assert few == many
+
+
+@pytest.mark.parametrize("rule", CATALOGUE.values(), ids=lambda rule: rule.code)
+def test_texts_are_sentences(rule: Rule) -> None:
+    assert all(text.endswith(".") for text in (rule.explanation, rule.false_positives, rule.advice))

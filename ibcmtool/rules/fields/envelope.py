@@ -117,7 +117,7 @@ F10 = rule(
     " of another class version or method; illumos refuses another version with REJ 31. So the message is ignored, and"
     " its sender repeats it in vain. Told once for each port.",
     false_positives="Peers of the first edition (class version 1) among themselves understand each other.",
-    advice="Look at the CM that sent it: which edition does it speak, does it fill in the header?",
+    advice="Look at the CM that sent it: which edition it speaks, and whether it fills in the header.",
 )
 
 

@@ -93,7 +93,7 @@ H21 = rule(
     false_positives="A repeated REQ may be answered anew once the passive side gave up on its REP: silent when as many"
     " REQs as answers were captured. After an RTU it is H11. A repeated REQ that is missing from the capture, or a"
     " kernel consumer that rejects with a reason of its own, makes it never more than probable.",
-    advice="Look at the passive side: which CM or consumer sent which of the two answers, and why?",
+    advice="Look at the passive side: which CM or consumer sent which of the two answers, and why.",
 )
 
 
