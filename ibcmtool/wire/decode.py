@@ -96,8 +96,7 @@ class Decoder:
                 if dest_qpn not in watched:
                     return None
                 _, _, begin, behind = PACKETS[kind]
-                source, destination = self._pair(data[network + begin : network + behind])
-                return DataPacket(file, number, time, source, destination, dest_qpn)
+                return DataPacket(file, number, time, *self._pair(data[network + begin : network + behind]), dest_qpn)
             else:
                 return None
             dest_qp, psn, q_key, base_version, mgmt_class, class_version, method, tid, attribute = header
@@ -113,43 +112,19 @@ class Decoder:
             return None
         transport, checked, begin, behind = PACKETS[kind]
         ends = data[network + begin : network + behind]
-        try:
-            source, destination = self._pairs[ends]
-        except KeyError:
-            source, destination = self._pair(ends)
+        source, destination = self._pairs.get(ends) or self._pair(ends)
         content = data[mad:end]
         right = None
         if icrc > 0 and icrc + 4 <= len(data) >= wire_length:
             right = icrc > mad and icrc_ok(data, network, bth, icrc, checked)
-        try:
-            message_type, read = _READERS[attribute]
-        except KeyError:
-            message_type, read = f"attribute 0x{attribute:04x}", None
+        message_type, read = _READERS.get(attribute) or (f"attribute 0x{attribute:04x}", None)
         if read is not None and class_version == CM_CLASS_VERSION and len(content) == MAD_SIZE:
             fields = read(content, _MAD_HEADER)
         else:
             fields = _odd_fields(message_type, class_version, content[_MAD_HEADER:])
-        message: CmMessage = _new(
-            CmMessage,
-            (
-                file,
-                number,
-                time,
-                message_type,
-                source,
-                destination,
-                transport,
-                psn,
-                tid,
-                fields,
-                content,
-                right,
-                class_version,
-                method,
-                link_type,
-                data[:mad],
-            ),
-        )
+        origin = file, number, time, message_type, source, destination, transport, psn, tid
+        rest = fields, content, right, class_version, method, link_type, data[:mad]
+        message: CmMessage = _new(CmMessage, origin + rest)
         return message
 
     def _pair(self, headers: bytes) -> tuple[Address, Address]:
