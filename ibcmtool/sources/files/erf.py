@@ -142,16 +142,9 @@ class ErfReader(RecordReader):
 
     def _complete(self) -> bool:
         """Let the next record be at hand, at data[0]. False when the file ends here; raises DamageError."""
-        self.end_run()
-        self.show_progress()
-        window, position = self.window, self.position
-        self.position = 0
-        complete = window.more(position, HEADER_SIZE)
-        number = self.info.frames + 1
-        if not complete:
-            if not window.size:
-                return False
-            raise DamageError(window.cut(0, HEADER_SIZE, f"the record header of frame {number}"))
+        if not self.header_at_hand(HEADER_SIZE):
+            return False
+        window, number = self.window, self.info.frames + 1
         length = _header(window.data, 8)[2]
         if length < HEADER_SIZE:
             raise DamageError(

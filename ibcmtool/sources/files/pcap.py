@@ -117,21 +117,14 @@ class PcapReader(RecordReader):
                 known = field_1 == first and field_2 == second
                 qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
                 return time, position + RECORD_SIZE, end, wire_length, qpn
-            if not self.complete():
+            if not self._complete():
                 return None
 
-    def complete(self) -> bool:
+    def _complete(self) -> bool:
         """Let the next record be at hand, at data[0]. False when the file ends here; raises DamageError."""
-        self.end_run()
-        self.show_progress()
-        window, position = self.window, self.position
-        self.position = 0
-        complete = window.more(position, RECORD_SIZE)
-        number = self.info.frames + 1
-        if not complete:
-            if not window.size:
-                return False
-            raise DamageError(window.cut(0, RECORD_SIZE, f"the record header of frame {number}"))
+        if not self.header_at_hand(RECORD_SIZE):
+            return False
+        window, number = self.window, self.info.frames + 1
         captured = self._record_header(window.data)[2]
         if captured > MAX_CAPTURED:
             raise DamageError(

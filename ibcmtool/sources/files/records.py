@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from ibcmtool.model import Frame
+from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.input_end import InputEnd, note_times
 from ibcmtool.sources.files.prescan import with_prescan
 from ibcmtool.sources.files.scan import ScanRequest
@@ -105,6 +106,18 @@ class RecordReader(ABC):
                     yield new(Frame, (file, number, time, self.link_type, packet.tobytes(), wire_length, None, ""))
             finally:
                 self.end_run()
+
+    def header_at_hand(self, size: int) -> bool:
+        """Let the header of the next record be at hand, at data[0]. False when the file ends; raises DamageError."""
+        self.end_run()
+        self.show_progress()
+        window, position = self.window, self.position
+        self.position = 0
+        if window.more(position, size):
+            return True
+        if not window.size:
+            return False
+        raise DamageError(window.cut(0, size, f"the record header of frame {self.info.frames + 1}"))
 
     def begin_run(self, high: int, low: int) -> None:
         """A record of this time does not go on with the run."""
