@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from ibcmtool.model import Analysis
-from ibcmtool.reports.sink import Settings, emit, emit_all, make
+from ibcmtool.reports.sink import Settings, Sink, emit, make
 
 
 def settings(console: Console | None = None, **given: Any) -> Settings:
@@ -18,14 +18,17 @@ def settings(console: Console | None = None, **given: Any) -> Settings:
     return Settings(**{"out": io.StringIO(), "console": lambda: console, **given})
 
 
+def emit_all(records: Analysis | Iterable[Any], sink: Sink) -> None:
+    """Hand a whole analysis, in the order of a stream, or records in this order to a sink, and close it."""
+    if isinstance(records, Analysis):
+        records = (*records.findings, *records.connections, *records.inputs)
+    with sink:
+        for record in records:
+            emit(record, sink)
+
+
 def report(shown: str, word: str, records: Analysis | Iterable[Any], **given: Any) -> str:
     """What is written of a whole analysis, or of records in this order."""
     made = settings(**given)
-    sink = make(shown, word, made)
-    if isinstance(records, Analysis):
-        emit_all(records, sink)
-    else:
-        with sink:
-            for record in records:
-                emit(record, sink)
+    emit_all(records, make(shown, word, made))
     return made.out.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -7,7 +7,7 @@ line here. A sink's module is loaded when the sink is made, not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from ibcmtool.engine.sink import Received
 from ibcmtool.engine.sink import Sink as EngineSink
-from ibcmtool.model import Analysis, By, Connection, Finding, InputInfo, Policy
+from ibcmtool.model import By, Connection, Finding, InputInfo, Policy
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -135,12 +135,3 @@ def emit(record: InputInfo | Connection | Finding, sink: Sink) -> None:
         sink.finding(record, None)
     else:
         sink.input(record)
-
-
-def emit_all(analysis: Analysis, sink: Sink) -> None:
-    """Hand a whole analysis to a sink, in the order of a stream, and close it."""
-    records: Iterable[InputInfo | Connection | Finding]
-    records = (*analysis.findings, *analysis.connections, *analysis.inputs)
-    with sink:
-        for record in records:
-            emit(record, sink)

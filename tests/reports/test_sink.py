@@ -6,11 +6,11 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from sinks import settings
+from sinks import emit_all, settings
 
 from ibcmtool.model import Analysis, Connection
 from ibcmtool.reports import sink
-from ibcmtool.reports.sink import FORMATS, Settings, Sink, UnknownFormatError, choices, emit_all, make
+from ibcmtool.reports.sink import FORMATS, Settings, Sink, UnknownFormatError, choices, make
 
 ENTRIES = [(shown, word) for shown, formats in FORMATS.items() for word in formats]
 
