@@ -84,7 +84,7 @@ def seconds(ns: int) -> str:
     """Decimal seconds with nine digits, as the JSON carries times and durations: "65.899912000"."""
     if ns < 0:
         return "-" + seconds(-ns)
-    return "%d.%09d" % divmod(ns, SECOND)  # noqa: UP031 (twice as fast, and every message has a time)
+    return f"{ns // SECOND}.{str(SECOND + ns % SECOND)[1:]}"
 
 
 def exponent(n: int | None) -> str:

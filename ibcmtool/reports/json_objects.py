@@ -15,7 +15,7 @@ from ibcmtool import formatting
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, Event, Finding, Frame, InputInfo
 from ibcmtool.reports import values
-from ibcmtool.reports.json_connection import fields_object
+from ibcmtool.reports.json_messages import fields_object
 
 if TYPE_CHECKING:
     from ibcmtool.wire.detail import LayerDetail

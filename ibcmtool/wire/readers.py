@@ -37,10 +37,11 @@ def field_values(layer: str, data: Buffer) -> dict[str, int | bytes | None]:
 
     Where the data end before the layer does: None for fields beyond, raw bytes as far as there are.
     """
-    return {slot.name: kept(slot, _value(slot, data), len(data)) for slot in layout(layer)}
+    return {slot.name: kept(slot, field_value(slot, data), len(data)) for slot in layout(layer)}
 
 
-def _value(slot: Slot, data: Buffer) -> int | bytes:
+def field_value(slot: Slot, data: Buffer) -> int | bytes:
+    """The value of one field of the layer at the start of `data`, from the bytes that there are."""
     end = slot.bit_offset + slot.width
     raw = bytes(data[slot.bit_offset // 8 : (end + 7) // 8])
     if slot.kind in ("gid", "bytes"):

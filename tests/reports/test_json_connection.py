@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.recognition import CM_ATTRIBUTES
+from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE
 from ibcmtool import formatting, services
-from ibcmtool.messages import UnknownMessage
 from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, Step, Timewait, Transport
+from ibcmtool.reports import json_messages
 from ibcmtool.reports.display_filter import DisplayFilters
-from ibcmtool.reports.json_connection import connection_text, fields_object, messages_text
-from ibcmtool.wire.readers import layer_of, layer_size, read_message
+from ibcmtool.reports.json_connection import connection_text
+from ibcmtool.reports.json_messages import fields_object, messages_text
+from ibcmtool.wire.readers import read_message
 
 TYPES = tuple(CM_ATTRIBUTES.values())
+DATA_SIZE = 232  # behind the MAD header
 TIMES = st.integers(-(1 << 40), 1 << 62)
 
 
@@ -74,18 +76,16 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
     }
 
 
-def size_of(message_type: str) -> int:
-    return layer_size(layer_of(message_type))
+def whole(data: bytes = b"") -> bytes:
+    """The data of a message, with zeros behind: 232 bytes."""
+    return data[:DATA_SIZE].ljust(DATA_SIZE, b"\0")
 
 
-def read(message_type: str, data: bytes) -> Any:
-    """The fields of a message whose data is `data` from its start on, and zeros behind."""
-    return read_message(message_type, data.ljust(size_of(message_type), b"\0"))
-
-
-def message(message_type: str, fields: Any, frame: int = 1, at: int = 0, file: int = 0) -> CmMessage:
-    port = Address(None, 1)
-    return CmMessage(file, frame, at, message_type, port, port, "RoCE v2", 0, 7, fields, b"", True)
+def message(message_type: str, data: bytes, frame: int = 1, at: int = 0, file: int = 0, version: int = 2) -> CmMessage:
+    """A message whose data, behind the MAD header, are these."""
+    port, mad = Address(None, 1), bytes(MAD_SIZE - DATA_SIZE) + data
+    fields = read_message(message_type, data)
+    return CmMessage(file, frame, at, message_type, port, port, "RoCE v2", 0, 7, fields, mad, True, version)
 
 
 def step(sent: CmMessage, sender: Any = "active", first: Step | None = None) -> Step:
@@ -99,11 +99,10 @@ def check(*steps: Step) -> None:
 @pytest.mark.parametrize("message_type", TYPES)
 @given(data=st.data())
 def test_messages_of_random_fields(message_type: str, data: Any) -> None:
-    """The second message shares some fields with the first, so that what is remembered of one serves the other."""
-    size = size_of(message_type)
-    one, other = (read(message_type, data.draw(st.binary(max_size=size))) for _ in range(2))
-    taken = data.draw(st.integers(0, (1 << len(one)) - 1))
-    mixed = one._make(pair[taken >> place & 1] for place, pair in enumerate(zip(one, other, strict=True)))
+    """The second message shares some bytes with the first, so that what is remembered of one serves the other."""
+    one, other = (whole(data.draw(st.binary(max_size=DATA_SIZE))) for _ in range(2))
+    taken = data.draw(st.binary(min_size=DATA_SIZE, max_size=DATA_SIZE))
+    mixed = bytes(pair[choice & 1] for pair, choice in zip(zip(one, other, strict=True), taken, strict=True))
     first = step(message(message_type, one, data.draw(st.integers(1, 1 << 40)), data.draw(TIMES)))
     again = step(
         message(message_type, mixed, 2, data.draw(TIMES), data.draw(st.integers(0, 3))),
@@ -114,26 +113,34 @@ def test_messages_of_random_fields(message_type: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("message_type", TYPES)
-def test_each_field_alone(message_type: str) -> None:
-    """Every value that differs, on its own, from a message that is already remembered."""
-    zeros = read(message_type, b"")
-    ones = read(message_type, b"\xff" * size_of(message_type))
-    check(step(message(message_type, zeros)))
-    for name in zeros._fields:
-        check(step(message(message_type, zeros._replace(**{name: getattr(ones, name)}))))
-        check(step(message(message_type, zeros._replace(**{name: None}))))
+def test_each_byte_alone(message_type: str) -> None:
+    """Every byte that differs, on its own, from a message that is already remembered."""
+    check(step(message(message_type, whole())))
+    for place in range(DATA_SIZE):
+        check(step(message(message_type, whole(bytes(place) + b"\xff"))))
+
+
+def test_a_run_remembers_only_so_many_texts() -> None:
+    for number in range(3 * json_messages._MOST_REMEMBERED):
+        check(step(message("RTU", whole(number.to_bytes(4, "big")))))
+    assert all(len(run._texts) <= json_messages._MOST_REMEMBERED for run in json_messages._RUNS["RTU"])
 
 
 @pytest.mark.parametrize("message_type", TYPES)
 def test_cut_messages(message_type: str) -> None:
-    whole = bytes(range(1, size_of(message_type) + 1))
-    for size in range(len(whole) + 1):
-        check(step(message(message_type, read_message(message_type, whole[:size]))))
+    data = bytes(range(1, DATA_SIZE + 1))
+    for size in range(DATA_SIZE + 1):
+        check(step(message(message_type, data[:size])))
+
+
+@pytest.mark.parametrize("message_type", TYPES)
+def test_messages_of_another_class_version(message_type: str) -> None:
+    check(step(message(message_type, whole(b"\1\2\3"), version=1)))
 
 
 def test_a_message_of_an_unknown_attribute() -> None:
     for number, data in ((0x0020, b"\1\2"), (0x0021, b"\1\2"), (0x0020, b""), (0x0020, bytes(232))):
-        check(step(message(f"attribute 0x{number:04x}", UnknownMessage(data))))
+        check(step(message(f"attribute 0x{number:04x}", data)))
 
 
 ENDS = st.builds(
@@ -168,7 +175,7 @@ CONNECTIONS = st.builds(
 
 @given(conn=CONNECTIONS, count=st.integers(0, 2))
 def test_random_connections(conn: Connection, count: int) -> None:
-    conn.steps = [step(message("RTU", read("RTU", b"\1\2\3"), frame)) for frame in range(count)]
+    conn.steps = [step(message("RTU", whole(b"\1\2\3"), frame)) for frame in range(count)]
     filters = DisplayFilters([conn])
     assert connection_text(conn, filters.of(conn)) == json.dumps(connection_object(conn, filters))
 
