@@ -1,28 +1,29 @@
 """The JSON of the messages of a connection, with all their fields by name.
 
 An analysis may have hundreds of thousands of messages with up to 55 fields each, of which few differ from one message
-to the next: the parameters of a path, of a service or of a host return in each of its messages. So the text of a whole
-message is made from its bytes, run by run of neighbouring fields, and the text of a run is remembered.
+to the next: the parameters of a path, of a service or of a host return in each of its messages. So the text of a run of
+neighbouring fields is made once, and then found again by the bytes that they have in the MAD.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from dissectors.recognition import CM_CLASS_VERSION, MAD_SIZE
 from dissectors.slots import Slot
 from ibcmtool import formatting
 from ibcmtool.messages import MESSAGES
-from ibcmtool.model import CmMessage, Step
+from ibcmtool.model import Step
 from ibcmtool.reports import values
 from ibcmtool.wire.readers import field_value, layer_of, layer_size, layout
 
+_START = '{"frame": %d, "file": %d, "time": "%d.%09d", "type": "'
 _MAD_HEADER = layer_size("MAD")
 _MOST_REMEMBERED = 4096  # texts of a run
-# What differs from connection to connection would spoil the memory of its neighbours; it is a run of its own.
-_OWN = frozenset({"local_comm_id", "remote_comm_id", "request_id", "local_qpn", "remote_qpn", "starting_psn"})
+# Integers that are others in each connection.
+_DIFFERENT = frozenset({"local_comm_id", "remote_comm_id", "request_id", "local_qpn", "remote_qpn", "starting_psn"})
 
 
 def messages_text(steps: Iterable[Step]) -> str:
@@ -36,63 +37,95 @@ def fields_object(fields: Any) -> dict[str, Any]:
 
 
 def _message_text(step: Step) -> str:
+    message = step.message
+    if len(message.mad) == MAD_SIZE and message.class_version == CM_CLASS_VERSION and message.time >= 0:
+        written = _FORMATS.get(message.type)
+        if written is not None:
+            return written.text(step)
+    return _odd_message_text(step)
+
+
+def _odd_message_text(step: Step) -> str:
+    """A message of which a field may be None, or whose time is before the epoch."""
     message, first = step.message, step.retransmission_of
-    return (
-        f'{{"frame": {message.frame}, "file": {message.file}, "time": "{formatting.seconds(message.time)}", '
-        f'"type": "{message.type}", "sender": "{step.sender}", '
-        f'"retransmission_of": {"null" if first is None else first.message.frame}, '
-        f'"fields": {{{_fields_text(message)}}}}}'
-    )
-
-
-def _fields_text(message: CmMessage) -> str:
-    mad = message.mad
-    if len(mad) != MAD_SIZE or message.class_version != CM_CLASS_VERSION or message.type not in MESSAGES:
-        return json.dumps(fields_object(message.fields))[1:-1]
-    runs = _RUNS.get(message.type)
-    if runs is None:
-        runs = _RUNS[message.type] = _runs(message.type)
-    return ", ".join([run.text(mad) for run in runs])
+    written = {
+        "frame": message.frame,
+        "file": message.file,
+        "time": formatting.seconds(message.time),
+        "type": message.type,
+        "sender": step.sender,
+        "retransmission_of": None if first is None else first.message.frame,
+        "fields": fields_object(message.fields),
+    }
+    return json.dumps(written)
 
 
 class _Run:
-    """Neighbouring fields from one byte boundary to another."""
+    """Neighbouring fields of a message, from one byte boundary to another, that are mostly known from others."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        last = slots[-1]
+    def __init__(self, slots: list[Slot]) -> None:
+        self.start = _MAD_HEADER + slots[0].bit_offset // 8
+        self.stop = _MAD_HEADER + (slots[-1].bit_offset + slots[-1].width) // 8
+        self.texts: dict[bytes, str] = {}
         self._slots = slots
-        self._start = _MAD_HEADER + slots[0].bit_offset // 8
-        self._stop = _MAD_HEADER + (last.bit_offset + last.width) // 8
-        self._texts: dict[bytes, str] = {}
 
-    def text(self, mad: bytes) -> str:
-        """The fields of this run in a whole MAD, as members of a JSON object."""
-        content = mad[self._start : self._stop]
-        text = self._texts.get(content)
-        if text is None:
-            if len(self._texts) >= _MOST_REMEMBERED:
-                self._texts.clear()
-            text = self._texts[content] = self._written(mad[_MAD_HEADER:])
+    def learn(self, mad: bytes) -> str:
+        """The fields as members of a JSON object; remembered."""
+        if len(self.texts) >= _MOST_REMEMBERED:
+            self.texts.clear()
+        content, [slot, *others] = mad[self.start : self.stop], self._slots
+        if slot.kind == "bytes" and not others:
+            text = f'"{slot.name}": "{content.hex()}"'  # private data are often new
+        else:
+            data = mad[_MAD_HEADER:]
+            fields = {slot.name: values.plain(slot.name, field_value(slot, data)) for slot in self._slots}
+            text = json.dumps(fields)[1:-1]
+        self.texts[content] = text
         return text
 
-    def _written(self, data: bytes) -> str:
-        fields = {slot.name: values.plain(slot.name, field_value(slot, data)) for slot in self._slots}
-        return json.dumps(fields)[1:-1]
+
+class _MessageFormat:
+    """How whole messages of one type are written."""
+
+    def __init__(self, message_type: str) -> None:
+        # Each part of the format: the place of a field, or a run of fields.
+        self._parts: list[tuple[int, _Run | None]] = []
+        formats, run = [], list[Slot]()
+        slots = layout(layer_of(message_type))
+        for place, slot in enumerate(slots):
+            if slot.name in _DIFFERENT:
+                written = values.number_format(slot.name)
+                formats.append(f'"{slot.name}": ' + (written if written == values.NUMBER else f'"{written}"'))
+                self._parts.append((place, None))
+                continue
+            run.append(slot)
+            following = slots[place + 1] if place + 1 < len(slots) else None
+            if following is None or following.name in _DIFFERENT or following.kind == "bytes":
+                formats.append("%s")
+                self._parts.append((place, _Run(run)))
+                run = []
+        self._format = (
+            f'{_START}{message_type}", "sender": "%s", "retransmission_of": %s, "fields": {{{", ".join(formats)}}}}}'
+        )
+
+    def text(self, step: Step) -> str:
+        """A whole message."""
+        message, first = step.message, step.retransmission_of
+        mad, fields, time = message.mad, message.fields, message.time
+        parts: list[object] = [
+            message.frame,
+            message.file,
+            time // formatting.SECOND,
+            time % formatting.SECOND,
+            step.sender,
+            "null" if first is None else first.message.frame,
+        ]
+        for place, run in self._parts:
+            if run is None:
+                parts.append(fields[place])
+            else:
+                parts.append(run.texts.get(mad[run.start : run.stop]) or run.learn(mad))
+        return self._format % tuple(parts)
 
 
-_RUNS: dict[str, list[_Run]] = {}  # by message type
-
-
-def _runs(message_type: str) -> list[_Run]:
-    runs: list[_Run] = []
-    run: list[Slot] = []
-    for slot in layout(layer_of(message_type)):
-        alone = slot.name in _OWN or slot.kind == "bytes"
-        if alone and run:
-            runs.append(_Run(run))
-            run = []
-        run.append(slot)
-        if alone:
-            runs.append(_Run(run))
-            run = []
-    return [*runs, _Run(run)] if run else runs
+_FORMATS = {message_type: _MessageFormat(message_type) for message_type in MESSAGES}

@@ -120,10 +120,12 @@ def test_each_byte_alone(message_type: str) -> None:
         check(step(message(message_type, whole(bytes(place) + b"\xff"))))
 
 
-def test_a_run_remembers_only_so_many_texts() -> None:
+def test_a_run_of_fields_remembers_only_so_many_texts() -> None:
     for number in range(3 * json_messages._MOST_REMEMBERED):
-        check(step(message("RTU", whole(number.to_bytes(4, "big")))))
-    assert all(len(run._texts) <= json_messages._MOST_REMEMBERED for run in json_messages._RUNS["RTU"])
+        data = whole(bytes(20) + number.to_bytes(4, "big"))  # in the private data
+        assert f"{number:08x}" in messages_text([step(message("RTU", data))])
+    runs = [run for _, run in json_messages._FORMATS["RTU"]._parts if run is not None]
+    assert all(0 < len(run.texts) <= json_messages._MOST_REMEMBERED for run in runs)
 
 
 @pytest.mark.parametrize("message_type", TYPES)
