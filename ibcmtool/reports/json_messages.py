@@ -7,6 +7,7 @@ neighbouring fields is made once, and then found again by the bytes that they ha
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -39,7 +40,7 @@ def fields_object(fields: Any) -> dict[str, Any]:
 def _message_text(step: Step) -> str:
     message = step.message
     if len(message.mad) == MAD_SIZE and message.class_version == CM_CLASS_VERSION and message.time >= 0:
-        written = _FORMATS.get(message.type)
+        written = _format_of(message.type)
         if written is not None:
             return written.text(step)
     return _odd_message_text(step)
@@ -128,4 +129,6 @@ class _MessageFormat:
         return self._format % tuple(parts)
 
 
-_FORMATS = {message_type: _MessageFormat(message_type) for message_type in MESSAGES}
+@functools.cache
+def _format_of(message_type: str) -> _MessageFormat | None:
+    return _MessageFormat(message_type) if message_type in MESSAGES else None

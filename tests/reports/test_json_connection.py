@@ -124,7 +124,9 @@ def test_a_run_of_fields_remembers_only_so_many_texts() -> None:
     for number in range(3 * json_messages._MOST_REMEMBERED):
         data = whole(bytes(20) + number.to_bytes(4, "big"))  # in the private data
         assert f"{number:08x}" in messages_text([step(message("RTU", data))])
-    runs = [run for _, run in json_messages._FORMATS["RTU"]._parts if run is not None]
+    written = json_messages._format_of("RTU")
+    assert written is not None
+    runs = [run for _, run in written._parts if run is not None]
     assert all(0 < len(run.texts) <= json_messages._MOST_REMEMBERED for run in runs)
 
 
