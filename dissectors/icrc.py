@@ -11,13 +11,13 @@ Both checksums are handed out as the bytes that stand on the wire: least signifi
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 from zlib import crc32
 
 Network = Literal["ipv4", "ipv6", "grh", "lrh"]  # the header that the ICRC starts at
 
-_NO_LRH = crc32(b"\xff" * 8)
-_RESIDUE = 0x2144DF1C  # CRC-32 of any bytes that end with their own CRC-32
+_NO_LRH: Final = crc32(b"\xff" * 8)
+_RESIDUE: Final = 0x2144DF1C  # CRC-32 of any bytes that end with their own CRC-32
 
 
 def icrc_of(data: bytes, network: int, transport: int, end: int, kind: Network) -> bytes:
@@ -68,4 +68,4 @@ def _vcrc_table() -> list[int]:
     return table
 
 
-_VCRC_TABLE = _vcrc_table()
+_VCRC_TABLE: Final = _vcrc_table()

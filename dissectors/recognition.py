@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-GSI_QPN = 1  # QP1, the general services interface: where CM MADs go to and come from
-GSI_Q_KEY = 0x80010000
-NEXT_HEADER_BTH = 0x1B
-UD_SEND_ONLY = 0x64
-UD_SEND_ONLY_IMMEDIATE = 0x65
-MAD_SIZE = 256
-CM_CLASS = 0x07
-CM_CLASS_VERSION = 2
-CM_ATTRIBUTES: dict[int, str] = {
+from typing import Final
+
+GSI_QPN: Final = 1  # QP1, the general services interface: where CM MADs go to and come from
+GSI_Q_KEY: Final = 0x80010000
+NEXT_HEADER_BTH: Final = 0x1B
+UD_SEND_ONLY: Final = 0x64
+UD_SEND_ONLY_IMMEDIATE: Final = 0x65
+MAD_SIZE: Final = 256
+CM_CLASS: Final = 0x07
+CM_CLASS_VERSION: Final = 2
+CM_ATTRIBUTES: Final[dict[int, str]] = {
     0x0001: "ClassPortInfo",
     0x0010: "REQ",
     0x0011: "MRA",

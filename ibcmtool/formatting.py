@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from ibcmtool.model import Address, End, Outcome
 
-MICROSECOND = 1_000
-MILLISECOND = 1_000_000
-SECOND = 1_000_000_000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
+MICROSECOND: Final = 1_000
+MILLISECOND: Final = 1_000_000
+SECOND: Final = 1_000_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
 
-UNKNOWN = "?"
+UNKNOWN: Final = "?"
 
-OUTCOMES: dict[Outcome, str] = {
+OUTCOMES: Final[dict[Outcome, str]] = {
     "connecting": "connecting",
     "established": "established",
     "closed": "closed",
@@ -31,9 +32,9 @@ OUTCOMES: dict[Outcome, str] = {
     "partial": "partial",
 }
 # Outcomes that somebody who waits for a connection would call a failure.
-FAILURES: tuple[Outcome, ...] = ("stale", "half_open", "timed_out", "rejected")
+FAILURES: Final[tuple[Outcome, ...]] = ("stale", "half_open", "timed_out", "rejected")
 # Every outcome in the order of a reader's interest.
-OUTCOME_ORDER: tuple[Outcome, ...] = (*FAILURES, "connecting", "partial", "established", "closed", "resolved")
+OUTCOME_ORDER: Final[tuple[Outcome, ...]] = (*FAILURES, "connecting", "partial", "established", "closed", "resolved")
 
 
 def duration(ns: int) -> str:

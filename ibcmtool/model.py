@@ -82,7 +82,8 @@ class Address(NamedTuple):
         return True
 
 
-class CmMessage(NamedTuple):
+@dataclass(slots=True)
+class CmMessage:
     """One CM MAD as seen on the wire.
 
     `fields` is a named tuple made from the field list of the message's Scapy layer (dissectors/cm.py): same names,
@@ -107,8 +108,45 @@ class CmMessage(NamedTuple):
     link_type: int = 0  # LINKTYPE_ number that `headers` begin with
     headers: bytes = b""  # everything in front of the MAD, from the link layer on (envelope.py); empty from live probes
 
+    def __init__(  # like all that are written out here: the one that dataclass makes is not compiled
+        self,
+        file: int,
+        frame: int,
+        time: int,
+        type: str,  # noqa: A002
+        source: Address,
+        destination: Address,
+        transport: Transport,
+        psn: int | None,
+        tid: int,
+        fields: Fields,
+        mad: bytes,
+        icrc_ok: bool | None,
+        class_version: int = 2,
+        method: int = 3,
+        link_type: int = 0,
+        headers: bytes = b"",
+    ) -> None:
+        self.file = file
+        self.frame = frame
+        self.time = time
+        self.type = type
+        self.source = source
+        self.destination = destination
+        self.transport = transport
+        self.psn = psn
+        self.tid = tid
+        self.fields = fields
+        self.mad = mad
+        self.icrc_ok = icrc_ok
+        self.class_version = class_version
+        self.method = method
+        self.link_type = link_type
+        self.headers = headers
 
-class DataPacket(NamedTuple):
+
+@dataclass(slots=True)
+class DataPacket:
     """An RC or UC packet to a QPN that the tracker watches: proof that its sender's QP is up."""
 
     file: int
@@ -118,8 +156,17 @@ class DataPacket(NamedTuple):
     destination: Address
     dest_qpn: int
 
+    def __init__(self, file: int, frame: int, time: int, source: Address, destination: Address, dest_qpn: int) -> None:
+        self.file = file
+        self.frame = frame
+        self.time = time
+        self.source = source
+        self.destination = destination
+        self.dest_qpn = dest_qpn
 
-class Neighbour(NamedTuple):
+
+@dataclass(slots=True)
+class Neighbour:
     """An IP address is at a MAC address: so a station says (ARP, neighbour discovery), or a message from it shows."""
 
     file: int
@@ -171,6 +218,27 @@ class End:
     timewait: Timewait | None = None
     implementation: Implementation | None = None  # of its CA, when the connection ended; None: unknown, or no agreement
 
+    def __init__(
+        self,
+        role: Role,
+        address: Address,
+        state: State,
+        ca_guid: int | None = None,
+        qpn: int | None = None,
+        comm_id: int | None = None,
+        name: str = "",
+        timewait: Timewait | None = None,
+    ) -> None:
+        self.role = role
+        self.address = address
+        self.state = state
+        self.ca_guid = ca_guid
+        self.qpn = qpn
+        self.comm_id = comm_id
+        self.name = name
+        self.timewait = timewait
+        self.implementation = None
+
 
 @dataclass(slots=True)
 class Step:
@@ -183,6 +251,23 @@ class Step:
     active_state: State  # after this message
     passive_state: State
     sightings: tuple[Sighting, ...] = ()  # where the same packet was captured again
+
+    def __init__(
+        self,
+        message: CmMessage,
+        sender: Role | Literal["unknown"],
+        disposition: Disposition,
+        retransmission_of: Step | None,
+        active_state: State,
+        passive_state: State,
+    ) -> None:
+        self.message = message
+        self.sender = sender
+        self.disposition = disposition
+        self.retransmission_of = retransmission_of
+        self.active_state = active_state
+        self.passive_state = passive_state
+        self.sightings = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -232,7 +317,8 @@ class Conflict(NamedTuple):
     peer_state: State
 
 
-class Event(NamedTuple):
+@dataclass(slots=True)
+class Event:
     """What happened to a connection. `kind` is the message type of a step, else one of EVENT_KINDS."""
 
     kind: str
@@ -241,6 +327,22 @@ class Event(NamedTuple):
     step: Step | None = None
     role: Role | None = None  # the end that a deadline is about
     related: Connection | None = None
+
+    def __init__(
+        self,
+        kind: str,
+        time: int,
+        connection: Connection,
+        step: Step | None = None,
+        role: Role | None = None,
+        related: Connection | None = None,
+    ) -> None:
+        self.kind = kind
+        self.time = time
+        self.connection = connection
+        self.step = step
+        self.role = role
+        self.related = related
 
 
 # Events that no message carries: they come when the capture's time says so, or at its end.

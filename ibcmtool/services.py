@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ibcmtool.connections.codes import CONSUMER_REJECT
 from ibcmtool.messages import Rej, Rep, Req
@@ -19,14 +19,14 @@ from ibcmtool.service_ports import PORTS
 if TYPE_CHECKING:
     from ibcmtool.model import CmMessage, Connection
 
-_IP_CM = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
-_IP_CM_HEADER = struct.Struct("!2xH16s16s")  # source port, source and destination address
-_NO_ENDS = b"\0\x40".ljust(_IP_CM_HEADER.size, b"\0")  # such a header with zeros for them
-_IPV4_PADDING = bytes(12)
-_PORT_SPACES = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
-_TCP_SERVICES = {**PORTS, 445: "SMB Direct"}  # which has no private data of its own
+_IP_CM: Final = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
+_IP_CM_HEADER: Final = struct.Struct("!2xH16s16s")  # source port, source and destination address
+_NO_ENDS: Final = b"\0\x40".ljust(_IP_CM_HEADER.size, b"\0")  # such a header with zeros for them
+_IPV4_PADDING: Final = bytes(12)
+_PORT_SPACES: Final = {0x06: "TCP", 0x11: "UDP", 0x3F: "IB"}  # 0x3F is Linux's own, for AF_IB addresses
+_TCP_SERVICES: Final = {**PORTS, 445: "SMB Direct"}  # which has no private data of its own
 # RFC 4755 puts the UD QPN under the IETF's byte 0x01; Linux has always put it under 0x10, one hex digit off.
-_IPOIB_CM_BASES = (0x0100000000000000, 0x1000000000000000)
+_IPOIB_CM_BASES: Final = (0x0100000000000000, 0x1000000000000000)
 
 
 def name(service_id: int) -> str:

@@ -51,6 +51,7 @@ Each takes a buffer and an offset in it, and raises struct.error where the buffe
 from __future__ import annotations
 
 {imports}from struct import Struct
+from typing import Final
 '''
 WORDS = {8: "B", 16: "H", 32: "I", 64: "Q"}  # struct codes by width in bits
 
@@ -72,7 +73,7 @@ def message_readers() -> str:
         lines += reader_lines(kind.lower(), slots, [slot.name for slot in slots], names[kind])
     lines += [
         "# By message type, as in `CmMessage.type`.",
-        "MESSAGE_READERS: dict[str, Callable[[Buffer, int], Fields]] = {",
+        "MESSAGE_READERS: Final[dict[str, Callable[[Buffer, int], Fields]]] = {",
         *(f'    "{kind}": read_{kind.lower()},' for kind in MESSAGES),
         "}",
     ]
@@ -129,7 +130,7 @@ def reader_lines(name: str, slots: Sequence[Slot], fields: Sequence[str], result
             value = f"{target} >> {right}" if right else target
             values[slot.name] = value if slot is word[0] else f"{value} & 0x{(1 << slot.width) - 1:x}"
     return [
-        f'_{name} = Struct("{code}").unpack_from',
+        f'_{name}: Final = Struct("{code}").unpack_from',
         "",
         "",
         f"def read_{name}(buffer: Buffer, offset: int) -> {returned}:",

@@ -16,6 +16,7 @@ the decoder would give.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dissectors.cm import CM_LAYERS
@@ -136,11 +137,11 @@ class Conversation:
     def again(self, time: float, earlier: CmMessage, **envelope: Any) -> CmMessage:
         """A retransmission: the same MAD in a new packet."""
         host = next(host for host in self.hosts.values() if host.address == earlier.source)
-        return self._record(earlier._replace(time=_ns(time), psn=host.next_psn(), frame=self._frame(), **envelope))
+        return self._record(replace(earlier, time=_ns(time), psn=host.next_psn(), frame=self._frame(), **envelope))
 
     def copy(self, time: float, earlier: CmMessage, **envelope: Any) -> CmMessage:
         """The very same packet, captured once more."""
-        return self._record(earlier._replace(time=_ns(time), frame=self._frame(), **envelope))
+        return self._record(replace(earlier, time=_ns(time), frame=self._frame(), **envelope))
 
     def data(self, time: float, sender: Role, *, file: int = 0) -> DataPacket:
         """An RC packet to the other end's QP."""
@@ -197,7 +198,7 @@ class Conversation:
         )
         if "psn" not in envelope:
             envelope["psn"] = host.next_psn()
-        message = message._replace(**envelope)
+        message = replace(message, **envelope)
         self._said.append((sender, message))
         return self._record(message)
 

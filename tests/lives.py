@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -287,4 +287,4 @@ def _merged(first: list[CmMessage], second: list[CmMessage], clock_offset: float
         if (item.psn, item.mad) in known:
             differences.setdefault(item.source, []).append(item.time - known[item.psn, item.mad])
     ahead = offset(list(differences.values())) if len(differences) == 2 else round(clock_offset * SECOND)
-    return sorted([*first, *(item._replace(time=item.time - ahead) for item in second)], key=attrgetter("time"))
+    return sorted([*first, *(replace(item, time=item.time - ahead) for item in second)], key=attrgetter("time"))

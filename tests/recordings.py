@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -67,7 +68,7 @@ def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Resul
 
     def read(file: int) -> Iterator[CmMessage]:
         for item in recordings[file].items:
-            yield item._replace(time=item.time - ahead[file])
+            yield replace(item, time=item.time - ahead[file])
         engine.ends(file, ends[file])
 
     for item in heapq.merge(*map(read, range(len(recordings))), key=attrgetter("time")):

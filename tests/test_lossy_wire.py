@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -119,10 +120,10 @@ def test_both_ends_together_show_what_was_sent(part: int) -> None:
     for seed in range(part, WIRES, SLICES):
         case = wire(seed, disorder=0.0)
         merged = judged(case.recordings)
-        everything = sorted((item._replace(file=0) for item in case.sent.values()), key=lambda item: item.time)
+        everything = sorted((replace(item, file=0) for item in case.sent.values()), key=lambda item: item.time)
         # The clock at the second host is ahead; what it sent is put where it belongs.
         shift = round(case.clock_offset * SECOND)
-        everything = [item._replace(time=item.time - shift) if sender(item) == 1 else item for item in everything]
+        everything = [replace(item, time=item.time - shift) if sender(item) == 1 else item for item in everything]
         end = (max(item.time for item in everything) - FIRST_DAY) / SECOND + BEHIND
         union = run(everything, until=end)
         assert [c.outcome for c in merged.connections] == [c.outcome for c in union.connections], seed

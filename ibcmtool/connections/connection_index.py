@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
 from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
 
 # A proxy passes a message on within this; two captures of it may have clocks that far apart.
-TWIN_WINDOW = 100_000_000
-TWIN_CONTENT = 28  # in the MAD of a REQ or REP, behind the TransactionID and the Local Communication ID
-TWIN_TID = 0xFFFFFFFF  # the half of the TransactionID that its sender chose
+TWIN_WINDOW: Final = 100_000_000
+TWIN_CONTENT: Final = 28  # in the MAD of a REQ or REP, behind the TransactionID and the Local Communication ID
+TWIN_TID: Final = 0xFFFFFFFF  # the half of the TransactionID that its sender chose
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-CLOSED_STATES: frozenset[State] = frozenset({"IDLE", "LISTEN", "TIMEWAIT", "UNKNOWN"})
+CLOSED_STATES: Final[frozenset[State]] = frozenset({"IDLE", "LISTEN", "TIMEWAIT", "UNKNOWN"})
 
 
 Match = tuple[Connection, Role]  # a known connection, and which of its ends sent the message

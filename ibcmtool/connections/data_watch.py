@@ -7,11 +7,13 @@ until both ends have sent, and again while a DREQ is unanswered or exactly one e
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.tables import ACTIVE_STATES, PASSIVE_STATES
 from ibcmtool.model import Connection, DataPacket, Role, State
 
-HAS_QP_UP = frozenset({"REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
+HAS_QP_UP: Final = frozenset({"REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
 
 
 def _worth_watching(active: State, passive: State) -> bool | None:
@@ -23,7 +25,7 @@ def _worth_watching(active: State, passive: State) -> bool | None:
     return None if active in HAS_QP_UP and passive in HAS_QP_UP else False
 
 
-WORTH_WATCHING = {
+WORTH_WATCHING: Final = {
     (active, passive): _worth_watching(active, passive) for active in ACTIVE_STATES for passive in PASSIVE_STATES
 }
 

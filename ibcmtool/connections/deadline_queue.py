@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import Final
 
-NEVER = 1 << 63  # ns; later than any time
+NEVER: Final = 1 << 63  # ns; later than any time
 
 
 class DeadlineQueue:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget, wait_for
 from ibcmtool.messages import Mra, Req
 from ibcmtool.model import Connection, Role, Step
 
-ROLES: tuple[Role, Role] = ("active", "passive")
+ROLES: Final[tuple[Role, Role]] = ("active", "passive")
 
 # Senders lag behind their timers (MAD flow control, a busy host): a wait is over after a quarter more than nominal.
-SLACK = 4
+SLACK: Final = 4
 # After both ends have let go, late repetitions and answers are still told apart from new connections for this long.
-LINGER = 60 * SECOND
+LINGER: Final = 60 * SECOND
 
 
 class Deadline(NamedTuple):
@@ -77,7 +77,7 @@ def is_over(connection: Connection) -> bool:
     return connection.active.state in OVER and connection.passive.state in OVER
 
 
-OVER = frozenset({"IDLE", "LISTEN", "UNKNOWN", "TIMEWAIT"})
+OVER: Final = frozenset({"IDLE", "LISTEN", "UNKNOWN", "TIMEWAIT"})
 
 
 def leave_timewait(connection: Connection, time: int) -> None:

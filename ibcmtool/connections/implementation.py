@@ -22,29 +22,31 @@ nobody's.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import MRA_OF_REQ, REP_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.messages import Dreq, Lap, Mra, Rej, Rep, Req
 from ibcmtool.model import CmMessage, Connection, Implementation, Step, TimewaitModel
 
 # Requests, with a TransactionID of their sender's own: the number that illumos has for the type, and old Linux's bit.
-REQUESTS = {"REQ": (0x0, 0), "DREQ": (0x5, 0x80000000), "LAP": (0x9, 0x40000000)}
-SHOWING = frozenset({*REQUESTS, "REP", "REJ"})
+REQUESTS: Final = {"REQ": (0x0, 0), "DREQ": (0x5, 0x80000000), "LAP": (0x9, 0x40000000)}
+SHOWING: Final = frozenset({*REQUESTS, "REP", "REJ"})
 
-LEAST_CLOCK = 1 << 16  # the high half of illumos 4 s after boot; Linux counts its MAD agents from 1
-RDMA_IP_CM = 0x0000000001  # the upper 40 bits of the service ids
+LEAST_CLOCK: Final = 1 << 16  # the high half of illumos 4 s after boot; Linux counts its MAD agents from 1
+RDMA_IP_CM: Final = 0x0000000001  # the upper 40 bits of the service ids
 UPSTREAM_TIMERS, OFED_TIMERS = (20, 20, 15), (22, 22, 15)
-MRA_SETTING = 24
+MRA_SETTING: Final = 24
 
-LINUX = Implementation("Linux", "certain", "its TransactionIDs")
-LINUX_BY_MRA = Implementation("Linux", "possible", "the Service Timeout of its MRA")
-RDMA_CM = Implementation("Linux rdma_cm", "certain", "its TransactionIDs and CM timers")
-OFED = Implementation("MLNX OFED", "probable", "its TransactionIDs and CM timers")
-ILLUMOS = Implementation("illumos", "certain", "its TransactionIDs")
-ILLUMOS_BY_REJ = Implementation("illumos", "possible", "its REJ for timeout")
-OTHER = Implementation("other", "certain", "its TransactionIDs")  # never reported: it only contradicts
+LINUX: Final = Implementation("Linux", "certain", "its TransactionIDs")
+LINUX_BY_MRA: Final = Implementation("Linux", "possible", "the Service Timeout of its MRA")
+RDMA_CM: Final = Implementation("Linux rdma_cm", "certain", "its TransactionIDs and CM timers")
+OFED: Final = Implementation("MLNX OFED", "probable", "its TransactionIDs and CM timers")
+ILLUMOS: Final = Implementation("illumos", "certain", "its TransactionIDs")
+ILLUMOS_BY_REJ: Final = Implementation("illumos", "possible", "its REJ for timeout")
+OTHER: Final = Implementation("other", "certain", "its TransactionIDs")  # never reported: it only contradicts
 
 # What the evidence comes to: the first reading that leaves nothing unexplained.
-READINGS = (
+READINGS: Final = (
     (LINUX_BY_MRA, {LINUX_BY_MRA}),
     (LINUX, {LINUX, LINUX_BY_MRA}),
     (RDMA_CM, {RDMA_CM, LINUX, LINUX_BY_MRA}),
@@ -54,7 +56,7 @@ READINGS = (
     (ILLUMOS, {ILLUMOS, ILLUMOS_BY_REJ}),
 )
 
-ENOUGH = 8  # messages of one CA that show something; then it is not looked at any more
+ENOUGH: Final = 8  # messages of one CA that show something; then it is not looked at any more
 MOST_CAS = 4096  # the newest stay
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
 from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
 from ibcmtool.model import CmMessage, Connection, Role, Step
 
 # The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
 # sender whose PSN does not count. Two files may have clocks any time apart.
-COPY_WINDOW = 1_000_000_000
+COPY_WINDOW: Final = 1_000_000_000
 
 
 def continues(known: Connection, message: CmMessage) -> bool:
@@ -45,7 +47,7 @@ def earlier_sends(connection: Connection, sender: Role, message: CmMessage) -> t
     return first, None
 
 
-VARIANTS = frozenset({"MRA", "REJ"})  # messages that the tables know under several names
+VARIANTS: Final = frozenset({"MRA", "REJ"})  # messages that the tables know under several names
 
 
 def variant(message: CmMessage) -> str:
@@ -60,7 +62,7 @@ def rej_reason(message: CmMessage) -> int | None:
     return message.fields.reason if isinstance(message.fields, Rej) else None
 
 
-ADDRESSED = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked
+ADDRESSED: Final = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked
 
 
 def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, DataPacket, Role, Step
 
-_LETTERS = {
+_LETTERS: Final = {
     "REQ": "Q",
     "MRA": "M",
     "REJ": "J",
@@ -22,7 +24,7 @@ _LETTERS = {
     "SIDR_REP": "R",
 }
 # How a history writes a message: by sender and message type.
-LETTERS: dict[str, dict[str, str]] = {
+LETTERS: Final[dict[str, dict[str, str]]] = {
     "active": _LETTERS,
     "passive": {kind: letter.lower() for kind, letter in _LETTERS.items()},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection
@@ -11,7 +12,7 @@ from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.messages import PAIRED, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import CmMessage, Connection, Role
 
-ANSWERS = (*PAIRED, SidrRep)
+ANSWERS: Final = (*PAIRED, SidrRep)
 
 
 class Registry:

@@ -24,17 +24,17 @@ REJ with reason stale connection, "REJ" any other. UNKNOWN is the state of an en
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from ibcmtool.model import Role, State
 
 Effects = dict[str, dict[State, State]]
 
-HANDSHAKE_MESSAGES = ("REQ", "MRA 0", "MRA 1", "REJ", "REJ 10", "REP", "RTU")
-OTHER_MESSAGES = ("DREQ", "DREP", "LAP", "APR", "MRA 2", "SIDR_REQ", "SIDR_REP")
-MESSAGES = HANDSHAKE_MESSAGES + OTHER_MESSAGES
+HANDSHAKE_MESSAGES: Final = ("REQ", "MRA 0", "MRA 1", "REJ", "REJ 10", "REP", "RTU")
+OTHER_MESSAGES: Final = ("DREQ", "DREP", "LAP", "APR", "MRA 2", "SIDR_REQ", "SIDR_REP")
+MESSAGES: Final = HANDSHAKE_MESSAGES + OTHER_MESSAGES
 
-ACTIVE_STATES: tuple[State, ...] = (
+ACTIVE_STATES: Final[tuple[State, ...]] = (
     "UNKNOWN",
     "IDLE",
     "REQ_SENT",
@@ -47,7 +47,7 @@ ACTIVE_STATES: tuple[State, ...] = (
     "TIMEWAIT",
     "SIDR_REQ_SENT",
 )
-PASSIVE_STATES: tuple[State, ...] = (
+PASSIVE_STATES: Final[tuple[State, ...]] = (
     "UNKNOWN",
     "IDLE",
     "LISTEN",
@@ -63,7 +63,7 @@ PASSIVE_STATES: tuple[State, ...] = (
 )
 
 # Closing is the same for both roles.
-_CLOSING_SENDS: Effects = {
+_CLOSING_SENDS: Final[Effects] = {
     "DREQ": {
         "ESTABLISHED": "DREQ_SENT",
         "DREQ_SENT": "DREQ_SENT",
@@ -83,7 +83,7 @@ _CLOSING_SENDS: Effects = {
     "APR": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
     "MRA 2": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
 }
-_CLOSING_RECEIVES: Effects = {
+_CLOSING_RECEIVES: Final[Effects] = {
     "DREQ": {
         "ESTABLISHED": "DREQ_RCVD",
         "DREQ_SENT": "DREQ_RCVD",
@@ -103,7 +103,7 @@ _CLOSING_RECEIVES: Effects = {
     "MRA 2": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
 }
 
-ACTIVE_SENDS: Effects = {
+ACTIVE_SENDS: Final[Effects] = {
     "REQ": {
         "IDLE": "REQ_SENT",
         "REQ_SENT": "REQ_SENT",
@@ -140,7 +140,7 @@ ACTIVE_SENDS: Effects = {
     **_CLOSING_SENDS,
     "DREQ": {**_CLOSING_SENDS["DREQ"], "REP_RCVD": "DREQ_SENT", "MRA_REP_SENT": "DREQ_SENT"},
 }
-ACTIVE_RECEIVES: Effects = {
+ACTIVE_RECEIVES: Final[Effects] = {
     "REP": {"REQ_SENT": "REP_RCVD", "MRA_REQ_RCVD": "REP_RCVD", "UNKNOWN": "REP_RCVD"},
     "MRA 0": {"REQ_SENT": "MRA_REQ_RCVD", "MRA_REQ_RCVD": "MRA_REQ_RCVD", "UNKNOWN": "MRA_REQ_RCVD"},
     "REJ": {
@@ -165,7 +165,7 @@ ACTIVE_RECEIVES: Effects = {
     **_CLOSING_RECEIVES,
 }
 
-PASSIVE_SENDS: Effects = {
+PASSIVE_SENDS: Final[Effects] = {
     "MRA 0": {"REQ_RCVD": "MRA_REQ_SENT", "MRA_REQ_SENT": "MRA_REQ_SENT", "UNKNOWN": "MRA_REQ_SENT"},
     "REP": {
         "REQ_RCVD": "REP_SENT",
@@ -198,7 +198,7 @@ PASSIVE_SENDS: Effects = {
     **_CLOSING_SENDS,
     "DREQ": {**_CLOSING_SENDS["DREQ"], "REP_SENT": "DREQ_SENT", "MRA_REP_RCVD": "DREQ_SENT"},
 }
-PASSIVE_RECEIVES: Effects = {
+PASSIVE_RECEIVES: Final[Effects] = {
     "REQ": {
         "LISTEN": "REQ_RCVD",
         "IDLE": "REQ_RCVD",  # a repeated REQ after a REJ is a new one to the receiver
@@ -236,7 +236,7 @@ PASSIVE_RECEIVES: Effects = {
 }
 
 # Out of order for an observer, but the sender's state is beyond doubt: earlier messages were not captured.
-PROVED: dict[Role, Effects] = {
+PROVED: Final[dict[Role, Effects]] = {
     "active": {
         "RTU": {"REQ_SENT": "ESTABLISHED", "MRA_REQ_RCVD": "ESTABLISHED"},
         "DREQ": {"REQ_SENT": "DREQ_SENT", "MRA_REQ_RCVD": "DREQ_SENT"},
@@ -251,9 +251,9 @@ PROVED: dict[Role, Effects] = {
     },
 }
 
-SENDS: dict[Role, Effects] = {"active": ACTIVE_SENDS, "passive": PASSIVE_SENDS}
-RECEIVES: dict[Role, Effects] = {"active": ACTIVE_RECEIVES, "passive": PASSIVE_RECEIVES}
-STATES: dict[Role, tuple[State, ...]] = {"active": ACTIVE_STATES, "passive": PASSIVE_STATES}
+SENDS: Final[dict[Role, Effects]] = {"active": ACTIVE_SENDS, "passive": PASSIVE_SENDS}
+RECEIVES: Final[dict[Role, Effects]] = {"active": ACTIVE_RECEIVES, "passive": PASSIVE_RECEIVES}
+STATES: Final[dict[Role, tuple[State, ...]]] = {"active": ACTIVE_STATES, "passive": PASSIVE_STATES}
 
 
 Transition = tuple[State, State, Literal["accepted", "ignored", "unexpected"]]
@@ -285,5 +285,5 @@ def _joint() -> dict[Key, Transition]:
     return table
 
 
-JOINT = _joint()
+JOINT: Final = _joint()
 """By active state, passive state, sender and message. What has no entry is unexpected, and both states stay."""

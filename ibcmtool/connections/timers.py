@@ -5,22 +5,22 @@ All results are nanoseconds. A field that the capture did not show is None; what
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.messages import Req, Request
 from ibcmtool.model import Role
 
-MILLISECOND = 1_000_000
-SECOND = 1_000_000_000
+MILLISECOND: Final = 1_000_000
+SECOND: Final = 1_000_000_000
 
 # Stands in for a Primary Local ACK Timeout that was not captured: 4.3 s, what InfiniBand subnets with a packet life
 # of 18 and Linux RoCE hosts stay below, so an assumed timewait errs on the long side (and is never "certain").
-DEFAULT_ACK_TIMEOUT = 20
+DEFAULT_ACK_TIMEOUT: Final = 20
 # Upstream Linux rdma_cm (CMA_CM_RESPONSE_TIMEOUT) and its Max CM Retries.
-DEFAULT_RESPONSE_TIMEOUT = 20
-DEFAULT_MAX_CM_RETRIES = 15
+DEFAULT_RESPONSE_TIMEOUT: Final = 20
+DEFAULT_MAX_CM_RETRIES: Final = 15
 # So many waits for an answer a DREQ may take that is owed after REJ 10: MAD flow control holds it back in a storm.
-DUTY_WAITS = 3
+DUTY_WAITS: Final = 3
 
 
 def exponent(n: int) -> int:

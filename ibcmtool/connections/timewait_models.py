@@ -7,12 +7,12 @@ on the role. Packet life is not on the wire; it is at most Local ACK Timeout - 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.timers import cm_ack_timeout, exponent, linux
 from ibcmtool.model import Role
 
-LONGEST_EXPONENT = 31
+LONGEST_EXPONENT: Final = 31
 
 
 class Interval(NamedTuple):

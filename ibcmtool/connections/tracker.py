@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
@@ -44,9 +45,14 @@ from ibcmtool.model import (
 )
 
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
-RETRIED: tuple[tuple[str, Role], ...] = (("REQ", "active"), ("REP", "passive"), ("DREQ", "active"), ("DREQ", "passive"))
+RETRIED: Final[tuple[tuple[str, Role], ...]] = (
+    ("REQ", "active"),
+    ("REP", "passive"),
+    ("DREQ", "active"),
+    ("DREQ", "passive"),
+)
 
-LONGEST_EXPONENT = 31
+LONGEST_EXPONENT: Final = 31
 
 # Connections that are over and still kept for late repetitions and for the rules on reuse: some thousands a second for
 # as long as timewait lasts, and a bound for the memory that a storm of short connections takes.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import COPY_WINDOW
 from ibcmtool.model import Address, CmMessage
@@ -20,12 +20,12 @@ from ibcmtool.rules.facts.coverage import chained
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
 from ibcmtool.wire.decode import Decoder
 
-PACKETS = 10_000  # CM messages of each input that are looked at: enough for any median
-FRAMES = 2_000_000  # frames of each input that are read for them
-LONGEST_WAY = 50_000_000  # ns from one capture to the other, lateness of both included; rules bear so much disorder
+PACKETS: Final = 10_000  # CM messages of each input that are looked at: enough for any median
+FRAMES: Final = 2_000_000  # frames of each input that are read for them
+LONGEST_WAY: Final = 50_000_000  # ns from one capture to the other, lateness of both included; rules bear so much
 
-ANSWERED = {"REP": "REQ", "RTU": "REP", "DREP": "DREQ"}  # by the answer
-QUESTIONED = {question: answer for answer, question in ANSWERED.items()}
+ANSWERED: Final = {"REP": "REQ", "RTU": "REP", "DREP": "DREQ"}  # by the answer
+QUESTIONED: Final = {question: answer for answer, question in ANSWERED.items()}
 
 Packet = tuple[int, bytes]  # PSN, MAD
 Turn = tuple[str, int, Address, Address]  # in an exchange: message type, TransactionID, source, destination
@@ -46,7 +46,7 @@ class Look(NamedTuple):
     last_time: int | None  # None: it goes on
 
 
-NOTHING = Look(Seen({}, {}), None, None)
+NOTHING: Final = Look(Seen({}, {}), None, None)
 
 
 def align(captures: Sequence[Capture], given: Mapping[str, int] | None = None) -> list[int | None]:

@@ -8,6 +8,7 @@ and end, what they lost), lets time pass, and finishes it. All that comes of it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from dissectors.recognition import MAD_SIZE
 from ibcmtool.connections.data_watch import DataWatch
@@ -111,7 +112,7 @@ class Engine:
             if len(item.mad) < MAD_SIZE:
                 info.cut_messages += 1
             if info.made_up:  # what a source makes up around a MAD proves nothing
-                item = item._replace(psn=None, icrc_ok=None, headers=b"")
+                item = replace(item, psn=None, icrc_ok=None, headers=b"")
             if self._coverage.several:
                 self._coverage.note(item)
             self.judge.message(item)

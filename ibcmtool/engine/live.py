@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
@@ -16,7 +17,7 @@ from ibcmtool.formatting import SECOND
 from ibcmtool.model import LIVE, Frame, InputInfo, Neighbour, Policy, TimewaitModel
 from ibcmtool.sources.live import LiveSource
 
-GRACE = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets
+GRACE: Final = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ def _attach(findings: Sequence[Finding], messages: Sequence[Entry]) -> Iterator[
 def _data(conn: Connection) -> Iterator[Entry]:
     for role in _ROLES:
         first, last = conn.first_data.get(role), conn.last_data.get(role)
-        for packet in dict.fromkeys(packet for packet in (first, last) if packet is not None):
+        for packet in [packet for packet in (first, None if last == first else last) if packet is not None]:
             yield Entry(packet.time, "data", roles=(role,), frame=(packet.file, packet.frame))
 
 

@@ -12,6 +12,7 @@ it, and libpcap puts it back afterwards; a frame that goes out has all of its ta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from dissectors.recognition import CM_CLASS, GSI_QPN, UD_SEND_ONLY
 from ibcmtool.wire.network import (
@@ -31,10 +32,10 @@ from ibcmtool.wire.readers import layer_size, layout
 IPV6_HEADER, UDP_HEADER, TAG = 40, 8, 4
 MOST_TAGS = 2
 
-_at = {f"{layer}.{slot.name}": slot.bit_offset // 8 for layer in ("BTH", "MAD", "LRH") for slot in layout(layer)}
-_QPN = _at["BTH.dest_qp"] - 1  # of the word whose lower 24 bits it is
-_CLASS = layer_size("BTH") + layer_size("DETH") + _at["MAD.mgmt_class"]
-_LNH = _at["LRH.lnh"]
+_at: Final = {f"{layer}.{slot.name}": slot.bit_offset // 8 for layer in ("BTH", "MAD", "LRH") for slot in layout(layer)}
+_QPN: Final = _at["BTH.dest_qp"] - 1  # of the word whose lower 24 bits it is
+_CLASS: Final = layer_size("BTH") + layer_size("DETH") + _at["MAD.mgmt_class"]
+_LNH: Final = _at["LRH.lnh"]
 
 
 def any_of(*cases: str) -> str:
@@ -56,7 +57,7 @@ def _cm(base: str, bth: int) -> str:
 
 
 # The one case in which an IPv4 header may have options.
-UNTAGGED_IPV4 = f"(udp dst port {ROCE_PORT} and {_cm('udp', UDP_HEADER)})"
+UNTAGGED_IPV4: Final = f"(udp dst port {ROCE_PORT} and {_cm('udp', UDP_HEADER)})"
 
 
 def _packet(type_at: int, at: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Container
+from typing import Final
 
 from dissectors.icrc import icrc_ok
 from dissectors.recognition import (
@@ -36,25 +37,24 @@ from ibcmtool.wire.message_readers import MESSAGE_READERS
 from ibcmtool.wire.network import GIDS, IPV4_ADDRESSES, LIDS, PACKETS
 from ibcmtool.wire.readers import field_values, layer_of, layer_size, read_message
 
-_MAD = layer_size("BTH") + layer_size("DETH")  # from the BTH on
-_MAD_IMMEDIATE = _MAD + layer_size("ImmDt")
-_MAD_HEADER = layer_size("MAD")
-_CONNECTED_SERVICES = frozenset({0, 1, 5})  # RC, UC, XRC: the top three bits of the opcode
+_MAD: Final = layer_size("BTH") + layer_size("DETH")  # from the BTH on
+_MAD_IMMEDIATE: Final = _MAD + layer_size("ImmDt")
+_MAD_HEADER: Final = layer_size("MAD")
+_CONNECTED_SERVICES: Final = frozenset({0, 1, 5})  # RC, UC, XRC: the top three bits of the opcode
 
 # Beside these, a field of another class version may stand elsewhere (wire layouts of the first edition).
-_SAME_IN_ALL_VERSIONS = frozenset(
+_SAME_IN_ALL_VERSIONS: Final = frozenset(
     {"local_comm_id", "remote_comm_id", "request_id", "local_qpn", "remote_qpn", "message_rejected", "reason"}
 )
-_SERVICE_ID_IN_ALL_VERSIONS = frozenset({"REQ", "SIDR_REQ"})
+_SERVICE_ID_IN_ALL_VERSIONS: Final = frozenset({"REQ", "SIDR_REQ"})
 
-_LRH_SIZE = layer_size("LRH")
-_FINDERS = {number: link.find for number, link in LINK_TYPES.items()}
+_LRH_SIZE: Final = layer_size("LRH")
+_FINDERS: Final = {number: link.find for number, link in LINK_TYPES.items()}
 # Message type and reader by attribute ID.
-_READERS: dict[int, tuple[str, Callable[[Buffer, int], Fields] | None]] = {
+_READERS: Final[dict[int, tuple[str, Callable[[Buffer, int], Fields] | None]]] = {
     attribute: (name, MESSAGE_READERS[name]) for attribute, name in CM_ATTRIBUTES.items()
 }
-_new = tuple.__new__  # CmMessage(...) takes twice as long
-_MOST_PAIRS = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
+_MOST_PAIRS: Final = 100_000  # of addresses remembered, so that noise in an endless stream does not fill the memory
 
 
 def field_names(message_type: str) -> tuple[str, ...]:
@@ -122,10 +122,24 @@ class Decoder:
             fields = read(content, _MAD_HEADER)
         else:
             fields = _odd_fields(message_type, class_version, content[_MAD_HEADER:])
-        origin = file, number, time, message_type, source, destination, transport, psn, tid
-        rest = fields, content, right, class_version, method, link_type, data[:mad]
-        message: CmMessage = _new(CmMessage, origin + rest)
-        return message
+        return CmMessage(
+            file,
+            number,
+            time,
+            message_type,
+            source,
+            destination,
+            transport,
+            psn,
+            tid,
+            fields,
+            content,
+            right,
+            class_version,
+            method,
+            link_type,
+            data[:mad],
+        )
 
     def _pair(self, headers: bytes) -> tuple[Address, Address]:
         pair = self._pairs.get(headers)

@@ -8,7 +8,7 @@ link type.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, CmMessage
 from ibcmtool.wire.header_readers import read_global_route, read_local_route, read_transport
@@ -17,10 +17,10 @@ from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.network import Kind
 from ibcmtool.wire.readers import layer_size
 
-_LRH_SIZE = layer_size("LRH")
+_LRH_SIZE: Final = layer_size("LRH")
 
-_ipv4 = struct.Struct("!xB6xB3x4s4s").unpack_from  # type of service, time to live, source, destination
-_vlan_tag = struct.Struct("!2xH").unpack_from  # tag control
+_ipv4: Final = struct.Struct("!xB6xB3x4s4s").unpack_from  # type of service, time to live, source, destination
+_vlan_tag: Final = struct.Struct("!2xH").unpack_from  # tag control
 
 
 class Envelope(NamedTuple):

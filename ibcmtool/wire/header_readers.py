@@ -8,10 +8,11 @@ Each takes a buffer and an offset in it, and raises struct.error where the buffe
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from ibcmtool.wire import Buffer
 
-_packet_end = Struct("!1xB2xH").unpack_from
+_packet_end: Final = Struct("!1xB2xH").unpack_from
 
 
 def read_packet_end(buffer: Buffer, offset: int) -> tuple[int, int]:
@@ -19,7 +20,7 @@ def read_packet_end(buffer: Buffer, offset: int) -> tuple[int, int]:
     return (w0 & 0x3, w1 & 0x7ff)
 
 
-_lids = Struct("!2xH2xH").unpack_from
+_lids: Final = Struct("!2xH2xH").unpack_from
 
 
 def read_lids(buffer: Buffer, offset: int) -> tuple[int, int]:
@@ -27,7 +28,7 @@ def read_lids(buffer: Buffer, offset: int) -> tuple[int, int]:
     return (slid, dlid)
 
 
-_local_route = Struct("!1xBH2xH").unpack_from
+_local_route: Final = Struct("!1xBH2xH").unpack_from
 
 
 def read_local_route(buffer: Buffer, offset: int) -> tuple[int, int, int]:
@@ -35,7 +36,7 @@ def read_local_route(buffer: Buffer, offset: int) -> tuple[int, int, int]:
     return (slid, dlid, w0 >> 4)
 
 
-_next_header = Struct("!4xHB").unpack_from
+_next_header: Final = Struct("!4xHB").unpack_from
 
 
 def read_next_header(buffer: Buffer, offset: int) -> tuple[int, int]:
@@ -43,7 +44,7 @@ def read_next_header(buffer: Buffer, offset: int) -> tuple[int, int]:
     return (next_header, payload_length)
 
 
-_gids = Struct("!8x16s16s").unpack_from
+_gids: Final = Struct("!8x16s16s").unpack_from
 
 
 def read_gids(buffer: Buffer, offset: int) -> tuple[bytes, bytes]:
@@ -51,7 +52,7 @@ def read_gids(buffer: Buffer, offset: int) -> tuple[bytes, bytes]:
     return (sgid, dgid)
 
 
-_global_route = Struct("!I3xB16s16s").unpack_from
+_global_route: Final = Struct("!I3xB16s16s").unpack_from
 
 
 def read_global_route(buffer: Buffer, offset: int) -> tuple[int, int, int, bytes, bytes]:
@@ -59,7 +60,7 @@ def read_global_route(buffer: Buffer, offset: int) -> tuple[int, int, int, bytes
     return (hop_limit, w0 >> 20 & 0xff, w0 & 0xfffff, sgid, dgid)
 
 
-_lids_and_gids = Struct("!2xH2xH8x16s16s").unpack_from
+_lids_and_gids: Final = Struct("!2xH2xH8x16s16s").unpack_from
 
 
 def read_lids_and_gids(buffer: Buffer, offset: int) -> tuple[int, int, bytes, bytes]:
@@ -67,7 +68,7 @@ def read_lids_and_gids(buffer: Buffer, offset: int) -> tuple[int, int, bytes, by
     return (slid, dlid, sgid, dgid)
 
 
-_destination_qp = Struct("!4xI").unpack_from
+_destination_qp: Final = Struct("!4xI").unpack_from
 
 
 def read_destination_qp(buffer: Buffer, offset: int) -> tuple[int]:
@@ -75,7 +76,7 @@ def read_destination_qp(buffer: Buffer, offset: int) -> tuple[int]:
     return (w0 & 0xffffff,)
 
 
-_transport = Struct("!2xHI4xII").unpack_from
+_transport: Final = Struct("!2xHI4xII").unpack_from
 
 
 def read_transport(buffer: Buffer, offset: int) -> tuple[int, int, int, int]:
@@ -83,7 +84,7 @@ def read_transport(buffer: Buffer, offset: int) -> tuple[int, int, int, int]:
     return (partition_key, w1 & 0xffffff, w3 & 0xffffff, q_key)
 
 
-_cm_headers = Struct("!4xIII4xBBBB4xQH").unpack_from
+_cm_headers: Final = Struct("!4xIII4xBBBB4xQH").unpack_from
 
 
 def read_cm_headers(buffer: Buffer, offset: int) -> tuple[int, int, int, int, int, int, int, int, int]:
@@ -91,7 +92,7 @@ def read_cm_headers(buffer: Buffer, offset: int) -> tuple[int, int, int, int, in
     return (w0 & 0xffffff, w1 & 0xffffff, q_key, base_version, mgmt_class, class_version, method, tid, attribute_id)
 
 
-_cm_headers_immediate = Struct("!4xIII8xBBBB4xQH").unpack_from
+_cm_headers_immediate: Final = Struct("!4xIII8xBBBB4xQH").unpack_from
 
 
 def read_cm_headers_immediate(buffer: Buffer, offset: int) -> tuple[int, int, int, int, int, int, int, int, int]:
@@ -101,7 +102,7 @@ def read_cm_headers_immediate(buffer: Buffer, offset: int) -> tuple[int, int, in
     return (w0 & 0xffffff, w1 & 0xffffff, q_key, base_version, mgmt_class, class_version, method, tid, attribute_id)
 
 
-_attribute = Struct("!16xH").unpack_from
+_attribute: Final = Struct("!16xH").unpack_from
 
 
 def read_attribute(buffer: Buffer, offset: int) -> tuple[int]:
@@ -109,7 +110,7 @@ def read_attribute(buffer: Buffer, offset: int) -> tuple[int]:
     return (attribute_id,)
 
 
-_request_key = Struct("!8xQH").unpack_from
+_request_key: Final = Struct("!8xQH").unpack_from
 
 
 def read_request_key(buffer: Buffer, offset: int) -> tuple[int, int]:
@@ -117,7 +118,7 @@ def read_request_key(buffer: Buffer, offset: int) -> tuple[int, int]:
     return (tid, attribute_id)
 
 
-_message_ids = Struct("!8xQH6xII").unpack_from
+_message_ids: Final = Struct("!8xQH6xII").unpack_from
 
 
 def read_message_ids(buffer: Buffer, offset: int) -> tuple[int, int, int, int]:
@@ -125,7 +126,7 @@ def read_message_ids(buffer: Buffer, offset: int) -> tuple[int, int, int, int]:
     return (tid, attribute_id, local_comm_id, remote_comm_id)
 
 
-_primary_path = Struct("!76xHH16s16s6xB").unpack_from
+_primary_path: Final = Struct("!76xHH16s16s6xB").unpack_from
 
 
 def read_primary_path(buffer: Buffer, offset: int) -> tuple[int, int, bytes, bytes, int]:

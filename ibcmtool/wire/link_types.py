@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.wire.links import LINK_TYPES
 
-IPOIB = 242
+IPOIB: Final = 242
 
-NAMES = {
+NAMES: Final = {
     0: "BSD loopback",
     3: "AX.25",
     6: "Token Ring",
@@ -103,4 +105,4 @@ def problem(link_types: list[int]) -> str:
     return f"link type{'s' if len(link_types) > 1 else ''} {names} {verdict}; supported: {supported}"
 
 
-HINT = "capture with ibdump on the InfiniBand port, or with tcpdump on the Ethernet port of a RoCE device"
+HINT: Final = "capture with ibdump on the InfiniBand port, or with tcpdump on the Ethernet port of a RoCE device"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
+from typing import Final
 
 from ibcmtool.messages import (
     Apr,
@@ -29,7 +30,7 @@ from ibcmtool.messages import (
 )
 from ibcmtool.wire import Buffer
 
-_req = Struct("!IIQQIIIIIIHBBHH16s16sIBBBBHH16s16sIBBBB92s").unpack_from
+_req: Final = Struct("!IIQQIIIIIIHBBHH16s16sIBBBBHH16s16sIBBBB92s").unpack_from
 
 
 def read_req(buffer: Buffer, offset: int) -> Req:
@@ -51,7 +52,7 @@ def read_req(buffer: Buffer, offset: int) -> Req:
     )
 
 
-_mra = Struct("!IIBB222s").unpack_from
+_mra: Final = Struct("!IIBB222s").unpack_from
 
 
 def read_mra(buffer: Buffer, offset: int) -> Mra:
@@ -59,7 +60,7 @@ def read_mra(buffer: Buffer, offset: int) -> Mra:
     return Mra(local_comm_id, remote_comm_id, w2 >> 6, w2 & 0x3f, w3 >> 3, w3 & 0x7, private_data)
 
 
-_rej = Struct("!IIBBH72s148s").unpack_from
+_rej: Final = Struct("!IIBBH72s148s").unpack_from
 
 
 def read_rej(buffer: Buffer, offset: int) -> Rej:
@@ -70,7 +71,7 @@ def read_rej(buffer: Buffer, offset: int) -> Rej:
     )
 
 
-_rep = Struct("!IIIIIIBBBBQ196s").unpack_from
+_rep: Final = Struct("!IIIIIIBBBBQ196s").unpack_from
 
 
 def read_rep(buffer: Buffer, offset: int) -> Rep:
@@ -85,7 +86,7 @@ def read_rep(buffer: Buffer, offset: int) -> Rep:
     )
 
 
-_rtu = Struct("!II224s").unpack_from
+_rtu: Final = Struct("!II224s").unpack_from
 
 
 def read_rtu(buffer: Buffer, offset: int) -> Rtu:
@@ -93,7 +94,7 @@ def read_rtu(buffer: Buffer, offset: int) -> Rtu:
     return Rtu(local_comm_id, remote_comm_id, private_data)
 
 
-_dreq = Struct("!III220s").unpack_from
+_dreq: Final = Struct("!III220s").unpack_from
 
 
 def read_dreq(buffer: Buffer, offset: int) -> Dreq:
@@ -101,7 +102,7 @@ def read_dreq(buffer: Buffer, offset: int) -> Dreq:
     return Dreq(local_comm_id, remote_comm_id, w2 >> 8, w2 & 0xff, private_data)
 
 
-_drep = Struct("!II224s").unpack_from
+_drep: Final = Struct("!II224s").unpack_from
 
 
 def read_drep(buffer: Buffer, offset: int) -> Drep:
@@ -109,7 +110,7 @@ def read_drep(buffer: Buffer, offset: int) -> Drep:
     return Drep(local_comm_id, remote_comm_id, private_data)
 
 
-_sidr_req = Struct("!IHHQ216s").unpack_from
+_sidr_req: Final = Struct("!IHHQ216s").unpack_from
 
 
 def read_sidr_req(buffer: Buffer, offset: int) -> SidrReq:
@@ -117,7 +118,7 @@ def read_sidr_req(buffer: Buffer, offset: int) -> SidrReq:
     return SidrReq(request_id, partition_key, reserved_6, service_id, private_data)
 
 
-_sidr_rep = Struct("!IBBHIQI72s136s").unpack_from
+_sidr_rep: Final = Struct("!IBBHIQI72s136s").unpack_from
 
 
 def read_sidr_rep(buffer: Buffer, offset: int) -> SidrRep:
@@ -131,7 +132,7 @@ def read_sidr_rep(buffer: Buffer, offset: int) -> SidrRep:
     )
 
 
-_lap = Struct("!IIIIIHH16s16sIBBBB168s").unpack_from
+_lap: Final = Struct("!IIIIIHH16s16sIBBBB168s").unpack_from
 
 
 def read_lap(buffer: Buffer, offset: int) -> Lap:
@@ -147,7 +148,7 @@ def read_lap(buffer: Buffer, offset: int) -> Lap:
     )
 
 
-_apr = Struct("!IIBBH72s148s").unpack_from
+_apr: Final = Struct("!IIBBH72s148s").unpack_from
 
 
 def read_apr(buffer: Buffer, offset: int) -> Apr:
@@ -159,7 +160,7 @@ def read_apr(buffer: Buffer, offset: int) -> Apr:
     )
 
 
-_sap = Struct("!232s").unpack_from
+_sap: Final = Struct("!232s").unpack_from
 
 
 def read_sap(buffer: Buffer, offset: int) -> Sap:
@@ -167,7 +168,7 @@ def read_sap(buffer: Buffer, offset: int) -> Sap:
     return Sap(data,)
 
 
-_spr = Struct("!232s").unpack_from
+_spr: Final = Struct("!232s").unpack_from
 
 
 def read_spr(buffer: Buffer, offset: int) -> Spr:
@@ -175,7 +176,7 @@ def read_spr(buffer: Buffer, offset: int) -> Spr:
     return Spr(data,)
 
 
-_classportinfo = Struct("!BBHI16sIHHII16sIHHII").unpack_from
+_classportinfo: Final = Struct("!BBHI16sIHHII16sIHHII").unpack_from
 
 
 def read_classportinfo(buffer: Buffer, offset: int) -> ClassPortInfo:
@@ -191,7 +192,7 @@ def read_classportinfo(buffer: Buffer, offset: int) -> ClassPortInfo:
 
 
 # By message type, as in `CmMessage.type`.
-MESSAGE_READERS: dict[str, Callable[[Buffer, int], Fields]] = {
+MESSAGE_READERS: Final[dict[str, Callable[[Buffer, int], Fields]]] = {
     "REQ": read_req,
     "MRA": read_mra,
     "REJ": read_rej,

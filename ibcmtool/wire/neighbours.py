@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
 from ibcmtool.wire import Buffer
@@ -21,26 +21,26 @@ from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV6, MAX_VLAN_TAG
 
 MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
 MOST_HOLDERS = 4  # of one address
-FIRST_HOP_LIMITS = frozenset({64, 128, 255})  # what hosts begin with; a router takes one off
+FIRST_HOP_LIMITS: Final = frozenset({64, 128, 255})  # what hosts begin with; a router takes one off
 
-_TELLING = frozenset({ARP, IPV6, *VLAN_TYPES})
-_ARP_ETHERNET_IPV4 = 1, 0x0800, 6, 4  # hardware and protocol, lengths of their addresses
+_TELLING: Final = frozenset({ARP, IPV6, *VLAN_TYPES})
+_ARP_ETHERNET_IPV4: Final = 1, 0x0800, 6, 4  # hardware and protocol, lengths of their addresses
 _ARP_REQUEST, _ARP_REPLY = 1, 2
 
-_OVERRIDE = 0x20  # flag of an advertisement
+_OVERRIDE: Final = 0x20  # flag of an advertisement
 _SOURCE_MAC, _TARGET_MAC = 1, 2  # options
-_UNROUTED = 255  # the hop limit that shows that a message comes from a neighbour
-_OPTIONS = 24  # where they begin in both messages
-_MOST_OPTIONS = 8
+_UNROUTED: Final = 255  # the hop limit that shows that a message comes from a neighbour
+_OPTIONS: Final = 24  # where they begin in both messages
+_MOST_OPTIONS: Final = 8
 
-_short = struct.Struct("!H").unpack_from
-_vlan_tag = struct.Struct("!HH").unpack_from  # tag control, next type
-_arp = struct.Struct("!HHBBH6s4s").unpack_from  # operation, the sender's MAC and IP address behind the above
-_ipv6 = struct.Struct("!4xHBB16s").unpack_from  # payload length, next header, hop limit, source
-_icmpv6 = struct.Struct("!BB2xB3x16s").unpack_from  # type, code, flags, target
-_option = struct.Struct("!BB6s").unpack_from
+_short: Final = struct.Struct("!H").unpack_from
+_vlan_tag: Final = struct.Struct("!HH").unpack_from  # tag control, next type
+_arp: Final = struct.Struct("!HHBBH6s4s").unpack_from  # operation, the sender's MAC and IP address behind the above
+_ipv6: Final = struct.Struct("!4xHBB16s").unpack_from  # payload length, next header, hop limit, source
+_icmpv6: Final = struct.Struct("!BB2xB3x16s").unpack_from  # type, code, flags, target
+_option: Final = struct.Struct("!BB6s").unpack_from
 
-_time = attrgetter("time")
+_time: Final = attrgetter("time")
 
 
 class Announcement(NamedTuple):

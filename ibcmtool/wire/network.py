@@ -8,7 +8,7 @@ inside the headers that it reads.
 from __future__ import annotations
 
 import struct
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from dissectors.icrc import Network
 from dissectors.recognition import NEXT_HEADER_BTH
@@ -26,23 +26,27 @@ as the headers tell, so it may lie beyond the captured bytes, or be nonsense. In
 negative: minus the offset of the fragment's end (the ICRC is in another fragment).
 """
 
-ROCE_PORT = 4791
+ROCE_PORT: Final = 4791
 
-VLAN_TYPES = frozenset({0x8100, 0x88A8, 0x9100})
-MAX_VLAN_TAGS = 4
-IPV4, ARP, IPV6, ROCE_V1 = 0x0800, 0x0806, 0x86DD, 0x8915  # EtherTypes
-UDP, ICMPV6 = 17, 58
+VLAN_TYPES: Final = frozenset({0x8100, 0x88A8, 0x9100})
+MAX_VLAN_TAGS: Final = 4
+IPV4: Final = 0x0800  # EtherTypes
+ARP: Final = 0x0806
+IPV6: Final = 0x86DD
+ROCE_V1: Final = 0x8915
+UDP: Final = 17
+ICMPV6: Final = 58
 SOLICITATION, ADVERTISEMENT = 135, 136  # ICMPv6 types: neighbour discovery
-_IPV6_EXTENSIONS = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options
+_IPV6_EXTENSIONS: Final = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options
 _IPV6_FRAGMENT, _IPV6_AUTHENTICATION = 44, 51
-_MAX_IPV6_EXTENSIONS = 8
+_MAX_IPV6_EXTENSIONS: Final = 8
 
-_vlan_tag = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
-_short = struct.Struct("!H").unpack_from
+_vlan_tag: Final = struct.Struct("!2xH").unpack_from  # behind a VLAN type: tag control, next type
+_short: Final = struct.Struct("!H").unpack_from
 # Version and length, total length, flags and offset, protocol; destination port and length of UDP behind no options.
-_ipv4_udp = struct.Struct("!BxHxxHxB12xHH").unpack_from
-_ipv6_header = struct.Struct("!B3xHB").unpack_from  # version, payload length, next header
-_udp_header = struct.Struct("!2xHH").unpack_from  # destination port, length
+_ipv4_udp: Final = struct.Struct("!BxHxxHxB12xHH").unpack_from
+_ipv6_header: Final = struct.Struct("!B3xHB").unpack_from  # version, payload length, next header
+_udp_header: Final = struct.Struct("!2xHH").unpack_from  # destination port, length
 _LRH_SIZE, _GRH_SIZE = layer_size("LRH"), layer_size("GRH")
 IPV4_ADDRESSES, GIDS, LIDS = 8, 32, 6  # bytes of both; between the LIDs is the packet's length
 
@@ -56,7 +60,7 @@ class Packet(NamedTuple):
     end: int
 
 
-PACKETS: dict[Kind, Packet] = {
+PACKETS: Final[dict[Kind, Packet]] = {
     "ipv4": Packet("RoCE v2", "ipv4", 12, 12 + IPV4_ADDRESSES),
     "ipv6": Packet("RoCE v2", "ipv6", _GRH_SIZE - GIDS, _GRH_SIZE),  # of the layout of a GRH
     "grh": Packet("RoCE v1", "grh", _GRH_SIZE - GIDS, _GRH_SIZE),

@@ -7,7 +7,7 @@ addresses are made up, and PSNs count up for each sender, so that a MAD that is 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dissectors.icrc import Network, icrc_of, vcrc_of
 from dissectors.recognition import MAD_SIZE
@@ -19,12 +19,12 @@ from ibcmtool.wire.network import PACKETS
 from ibcmtool.wire.readers import layer_size, layout
 
 MOST_PAIRS = 10_000  # of addresses remembered
-NOBODY = bytes(16)
-PERMISSIVE_LID = 0xFFFF
+NOBODY: Final = bytes(16)
+PERMISSIVE_LID: Final = 0xFFFF
 
-_psn = next(slot for slot in layout("BTH") if slot.name == "psn")
-PSN_AT = _psn.bit_offset // 8
-PSN_SIZE = _psn.width // 8
+_psn: Final = next(slot for slot in layout("BTH") if slot.name == "psn")
+PSN_AT: Final = _psn.bit_offset // 8
+PSN_SIZE: Final = _psn.width // 8
 
 
 class _Template(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 
@@ -386,7 +388,7 @@ def test_a_rep_that_a_proxy_sends_on_with_another_id_where_the_req_was_captured_
     request = talk.active(0, "REQ")
     reply = talk.passive(0.01, "REP")
     proxied = talk.passive(0.02, "REP", local_comm_id=0x4711)
-    talk.capture[:] = [reply, request._replace(time=reply.time + 1000), proxied]
+    talk.capture[:] = [reply, replace(request, time=reply.time + 1000), proxied]
     first, second = run(talk).connections
     assert (first.history, [step.message.type for step in first.steps]) == ("pQ", ["REP", "REQ"])
     assert (second.proxied_copy_of, second.history, second.passive.comm_id) == (first, "Qp", 0x4711)

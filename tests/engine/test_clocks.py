@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 import typer
@@ -99,7 +100,7 @@ def test_packets_of_one_direction_only(ahead, keep):
         life = talk if number == 0 else talk.another()
         life.establish(number * 100)
         life.close(number * 100 + 1)
-    others = [item._replace(file=1, time=item.time + round((ahead + 0.001) * SECOND)) for item in talk.capture]
+    others = [replace(item, file=1, time=item.time + round((ahead + 0.001) * SECOND)) for item in talk.capture]
     first = Recording(talk.capture, -10, 1000)
     second = Recording([item for item in others if item.type in keep], ahead, 1000 + ahead)
     assert abs(offsets([first, second])[1] - round(ahead * SECOND)) <= 2_000_000
@@ -117,7 +118,7 @@ def test_each_end_recorded_its_own_messages_only(ahead):
     talk.another().active(350, "REQ")
     first = [item for item in talk.capture if item.source == talk.hosts["active"].address]
     second = [
-        item._replace(file=1, time=item.time + round(ahead * SECOND))
+        replace(item, file=1, time=item.time + round(ahead * SECOND))
         for item in talk.capture
         if item.source != talk.hosts["active"].address
     ]
@@ -136,7 +137,7 @@ def test_answers_that_may_belong_to_another_question_tell_nothing():
     talk.passive(5, "REP")
     talk.active(17, "RTU")
     first = [item for item in talk.capture if item.type != "REP"]
-    second = [item._replace(file=1) for item in talk.capture if item.type == "REP"]
+    second = [replace(item, file=1) for item in talk.capture if item.type == "REP"]
     assert offsets([Recording(first, 0, 100), Recording(second, 0, 100)]) == [0, 0]
 
 
@@ -149,8 +150,8 @@ def test_files_of_a_ring_have_one_clock():
     later.establish(100)
     ahead = 400 * SECOND
     first = Recording([item for item in talk.capture if item.time < talk.capture[5].time], -10, 50)
-    whole = [item._replace(file=1, time=item.time + ahead + 1000) for item in talk.capture]
-    ring = [Recording(whole[:5], 390, 460), Recording([item._replace(file=2) for item in whole[5:]], 460.1, 600)]
+    whole = [replace(item, file=1, time=item.time + ahead + 1000) for item in talk.capture]
+    ring = [Recording(whole[:5], 390, 460), Recording([replace(item, file=2) for item in whole[5:]], 460.1, 600)]
     assert offsets([first, *ring]) == pytest.approx([0, ahead, ahead], abs=1000)
 
 

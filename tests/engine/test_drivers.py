@@ -12,6 +12,7 @@ What differs, and why:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,7 @@ def content(connection: Connection, frames: dict[int, int]) -> tuple[object, ...
     steps = [
         (
             frames.get(step.message.frame, step.message.frame),
-            step.message._replace(frame=0),
+            replace(step.message, frame=0),
             step.sender,
             step.disposition,
             step.active_state,
@@ -76,7 +77,7 @@ def content(connection: Connection, frames: dict[int, int]) -> tuple[object, ...
         )
         for step in connection.steps
     ]
-    data = {role: packet._replace(frame=0) for role, packet in connection.first_data.items()}
+    data = {role: replace(packet, frame=0) for role, packet in connection.first_data.items()}
     times = connection.opened, connection.established, connection.closed
     ends = end(connection.active), end(connection.passive)
     return connection.id, ends, connection.outcome, connection.history, times, steps, data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_cut_and_odd_messages_tell_what_they_have(records: SimpleNamespace, type
     names = field_names(type_)
     bytes_like = ("gid", "private_data", "info", "data")
     given = {name: None if name.endswith(bytes_like) else value for name in names}
-    made = message(records, "RTU")._replace(type=type_, fields=typed(type_, **given))
+    made = replace(message(records, "RTU"), type=type_, fields=typed(type_, **given))
     line = message_summary.line(message_summary.telling_fields(made))
     assert "None" not in line
     if value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,20 +110,20 @@ def test_immediate_data_come_behind_it() -> None:
 
 def test_a_source_without_headers_has_none() -> None:
     whole = message(ETHER / IPV4, 1)
-    assert envelope(whole._replace(headers=b"")) is None
-    assert envelope(whole._replace(link_type=0)) is None  # a live probe
+    assert envelope(replace(whole, headers=b"")) is None
+    assert envelope(replace(whole, link_type=0)) is None  # a live probe
 
 
 @pytest.mark.parametrize(("name", "link_type", "below", "present"), STACKS, ids=[row[0] for row in STACKS])
 def test_cut_headers_give_none(name: str, link_type: int, below: Packet, present: dict[str, Any]) -> None:
     whole = message(below, link_type)
     for size in range(len(whole.headers)):
-        assert envelope(whole._replace(headers=whole.headers[:size])) is None, size
+        assert envelope(replace(whole, headers=whole.headers[:size])) is None, size
 
 
 @given(link_type=st.sampled_from([*LINK_TYPES]), data=st.binary(max_size=120))
 def test_any_bytes(link_type: int, data: bytes) -> None:
-    around = envelope(message(ETHER / IPV4, 1)._replace(link_type=link_type, headers=data))
+    around = envelope(replace(message(ETHER / IPV4, 1), link_type=link_type, headers=data))
     assert around is None or isinstance(around, Envelope)
 
 
@@ -136,5 +137,5 @@ def test_damaged_headers(which: int, changes: list[tuple[int, int]]) -> None:
     data = bytearray(whole.headers)
     for at, value in changes:
         data[at % len(data)] = value
-    around = envelope(whole._replace(headers=bytes(data)))
+    around = envelope(replace(whole, headers=bytes(data)))
     assert around is None or isinstance(around, Envelope)

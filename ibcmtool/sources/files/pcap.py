@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from ibcmtool.sources.files.streams import Window
 
 # First four bytes: byte order, and nanoseconds per unit of the time's second half.
-MAGICS = {
+MAGICS: Final = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
     b"\xa1\xb2\xc3\xd4": (">", 1000),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-HEADER_SIZE = 24
+HEADER_SIZE: Final = 24
 RECORD_SIZE: Final = 16  # header of a record
 MAX_CAPTURED: Final = 262144  # libpcap's MAXIMUM_SNAPLEN, Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD
-LINK_TYPE_MASK = 0x03FFFFFF  # the bits above tell of a frame check sequence
-LONGEST = 1 << 20  # bytes of a packet on the wire, where a record is to be recognised
+LINK_TYPE_MASK: Final = 0x03FFFFFF  # the bits above tell of a frame check sequence
+LONGEST: Final = 1 << 20  # bytes of a packet on the wire, where a record is to be recognised
 
 Unpack = Callable[[bytearray, int], tuple[int, int, int, int, object, object, int]]
 """Seconds, fraction, captured and wire length, the two fields of the header pattern, half of the destination QPN."""

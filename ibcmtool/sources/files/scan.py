@@ -14,7 +14,7 @@ others.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.neighbours import announcement
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from ibcmtool.wire.network import Found
 
 PATIENCE = 10_000  # frames behind a CM message among which data packets are worth a look
-REVIEW = 64  # so many frames of other shapes, and the shape is chosen anew if they were more than half of the frames
-FARTHEST_BTH = 256  # in a frame of a shape: what is unpacked must end within the slack of the window
-QPN = 4  # where the BTH has its destination QP, with a byte of other bits in front
-LOWER_HALF = 2  # of the QPN, in this word
-GSI = b"\0\1"  # the lower half of QP 1
-QPN_MASK = 0xFFFFFF
+REVIEW: Final = (
+    64  # so many frames of other shapes, and the shape is chosen anew if they were more than half of the frames
+)
+FARTHEST_BTH: Final = 256  # in a frame of a shape: what is unpacked must end within the slack of the window
+QPN: Final = 4  # where the BTH has its destination QP, with a byte of other bits in front
+LOWER_HALF: Final = 2  # of the QPN, in this word
+GSI: Final = b"\0\1"  # the lower half of QP 1
+QPN_MASK: Final = 0xFFFFFF
 
-qpn_word = struct.Struct("!I").unpack_from
+qpn_word: Final = struct.Struct("!I").unpack_from
 
 
 class ScanRequest:

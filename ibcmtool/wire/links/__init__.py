@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
+from typing import Final
 
 from ibcmtool.wire.link_record import LinkType
 
@@ -15,5 +16,5 @@ def _found() -> dict[int, LinkType]:
     return {record.number: record for record in sorted(records, key=lambda record: record.number)}
 
 
-LINK_TYPES = _found()
+LINK_TYPES: Final = _found()
 """By LINKTYPE_ number."""

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Final
 
 from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType
 from ibcmtool.wire.network import Found, behind_ether_type, behind_lrh
 
-RECORD_TYPE_AT = 8
-HEADER_SIZE = 16
-EXTENSION_SIZE = 8
-MORE = 0x80  # in the type byte, and in the first byte of an extension header: an extension header follows
-INFINIBAND_TYPE = 21
-ETHERNET_TYPES = frozenset({2, 11, 16, 20})  # plain and the coloured ones
-ETHERNET_PAD = 2  # offset and pad, in front of the frame
-ETHERNET_HEADER = 14
+RECORD_TYPE_AT: Final = 8
+HEADER_SIZE: Final = 16
+EXTENSION_SIZE: Final = 8
+MORE: Final = 0x80  # in the type byte, and in the first byte of an extension header: an extension header follows
+INFINIBAND_TYPE: Final = 21
+ETHERNET_TYPES: Final = frozenset({2, 11, 16, 20})  # plain and the coloured ones
+ETHERNET_PAD: Final = 2  # offset and pad, in front of the frame
+ETHERNET_HEADER: Final = 14
 MOST_FILTERED = 2  # extension headers that a capture filter looks behind
-_VARYING_LENGTH = 4  # flag
-_SECOND = 1_000_000_000  # ns
+_VARYING_LENGTH: Final = 4  # flag
+_SECOND: Final = 1_000_000_000  # ns
 
-_ether_type = struct.Struct("!H").unpack_from
+_ether_type: Final = struct.Struct("!H").unpack_from
 
 
 def payload(data: Buffer) -> tuple[int, int]:
@@ -102,7 +103,7 @@ def _filters() -> Iterator[str]:
         yield f"({more} and {bpf.one_of(f'{record_type} & 0x7f', ETHERNET_TYPES)} and ({ethernet}))"
 
 
-ERF = LinkType(
+ERF: Final = LinkType(
     number=197,
     name="ERF",
     find=find,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType, pattern_behind
@@ -10,7 +11,7 @@ from ibcmtool.wire.network import Found, behind_ether_type, behind_ipv4
 
 TYPE_AT, HEADER = 12, 14
 
-_ether_type = struct.Struct("!H").unpack_from
+_ether_type: Final = struct.Struct("!H").unpack_from
 
 
 def find(data: Buffer) -> Found | None:
@@ -39,7 +40,7 @@ def capture_filter() -> str:
     return bpf.any_of(bpf.UNTAGGED_IPV4, *bpf.behind_ether_type(TYPE_AT, HEADER))
 
 
-ETHERNET = LinkType(
+ETHERNET: Final = LinkType(
     number=1,
     name="Ethernet",
     find=find,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType
 from ibcmtool.wire.network import Found, behind_lrh
@@ -27,7 +29,7 @@ def capture_filter() -> str:
     return bpf.behind_lrh(0)
 
 
-INFINIBAND = LinkType(
+INFINIBAND: Final = LinkType(
     number=247,
     name="InfiniBand",
     find=behind_lrh,

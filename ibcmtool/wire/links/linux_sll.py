@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType, pattern_behind
 from ibcmtool.wire.network import Found, behind_ether_type
 
 TYPE_AT, HEADER = 14, 16
-ADDRESS_AT = 6
-ARPHRD_ETHERNET = 1
+ADDRESS_AT: Final = 6
+ARPHRD_ETHERNET: Final = 1
 
-_ether_type = struct.Struct("!14xH").unpack_from
-_packet_type = struct.Struct("!H").unpack_from
-_sender = struct.Struct("!2xHH6s").unpack_from  # hardware type, length of the address, address
+_ether_type: Final = struct.Struct("!14xH").unpack_from
+_packet_type: Final = struct.Struct("!H").unpack_from
+_sender: Final = struct.Struct("!2xHH6s").unpack_from  # hardware type, length of the address, address
 
 
 def find(data: Buffer) -> Found | None:
@@ -47,7 +48,7 @@ def capture_filter() -> str:
     return bpf.any_of(bpf.UNTAGGED_IPV4, *bpf.behind_ether_type(TYPE_AT, HEADER))
 
 
-LINUX_SLL = LinkType(
+LINUX_SLL: Final = LinkType(
     number=113,
     name="Linux cooked v1",
     find=find,

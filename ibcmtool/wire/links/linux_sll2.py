@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from ibcmtool.wire import Buffer, bpf
 from ibcmtool.wire.link_record import HeaderPattern, LinkType, pattern_behind
@@ -10,10 +11,10 @@ from ibcmtool.wire.network import Found, behind_ether_type
 
 TYPE_AT, HEADER = 0, 20
 PACKET_TYPE_AT, ADDRESS_AT = 10, 12
-ARPHRD_ETHERNET = 1
+ARPHRD_ETHERNET: Final = 1
 
-_ether_type = struct.Struct("!H").unpack_from
-_sender = struct.Struct("!8xHxB6s").unpack_from  # hardware type, length of the address, address
+_ether_type: Final = struct.Struct("!H").unpack_from
+_sender: Final = struct.Struct("!8xHxB6s").unpack_from  # hardware type, length of the address, address
 
 
 def find(data: Buffer) -> Found | None:
@@ -45,7 +46,7 @@ def capture_filter() -> str:
     return bpf.any_of(bpf.UNTAGGED_IPV4, *bpf.behind_ether_type(TYPE_AT, HEADER))
 
 
-LINUX_SLL2 = LinkType(
+LINUX_SLL2: Final = LinkType(
     number=276,
     name="Linux cooked v2",
     find=find,

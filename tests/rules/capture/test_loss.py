@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conversation import Conversation, Result, run
 from recordings import Recording, judged, of
@@ -225,7 +227,7 @@ def test_packets_that_the_snap_length_cut() -> None:
     talk.say(36.41, "passive", "REJ")
     first, second = of(talk, (-10, 1000), (-10, 1000))
     assert "C05" in judged([first, second]).codes
-    cut = [item._replace(mad=item.mad[:100]) if item.type == "REJ" else item for item in second.items]
+    cut = [replace(item, mad=item.mad[:100]) if item.type == "REJ" else item for item in second.items]
     assert "C05" not in judged([first, Recording(cut, second.start, second.end)]).codes
 
 
@@ -241,7 +243,7 @@ def test_rings_at_both_ends() -> None:
     for whole in (first, second):
         for begin, end in ((-10, 50), (50.1, 1000)):
             items = [item for item in whole.items if begin < item.time / 1e9 - 1_700_000_000 <= end]
-            parts.append(Recording([item._replace(file=len(parts)) for item in items], begin, end))
+            parts.append(Recording([replace(item, file=len(parts)) for item in items], begin, end))
     finding = judged(parts).only("C05")
     assert "from 10.0.0.1 was seen in b.pcap and never in d.pcap, which saw 7 packets of this pair" in finding.message
 

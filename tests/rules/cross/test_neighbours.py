@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, run
@@ -32,7 +33,7 @@ def framed(message: CmMessage, macs: dict[str, str], vlan: int | None = None, ho
         network = IPv6(src=source, dst=destination, hlim=hops) / UDP(dport=4791)
     else:
         network = IP(src=source, dst=destination, ttl=hops) / UDP(dport=4791)
-    return message._replace(link_type=1, headers=bytes(link / network / BODY))
+    return replace(message, link_type=1, headers=bytes(link / network / BODY))
 
 
 def on_ethernet(talk: Conversation, macs: dict[str, str] = MACS, **options: Any) -> None:
@@ -223,7 +224,7 @@ def test_req_that_was_captured_twice() -> None:
 def test_capture_without_headers() -> None:
     """X09"""
     talk, _ = heard_then_moved()
-    talk.capture[:] = [item._replace(headers=b"") if isinstance(item, CmMessage) else item for item in talk.capture]
+    talk.capture[:] = [replace(item, headers=b"") if isinstance(item, CmMessage) else item for item in talk.capture]
     assert "X09" not in run(talk).codes
 
 

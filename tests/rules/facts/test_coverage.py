@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -332,7 +333,7 @@ def pieces(talk: Conversation, *spans: tuple[float, float]) -> list[Recording]:
     """One capture in pieces."""
     said = sorted((item for item in talk.capture if isinstance(item, CmMessage)), key=lambda item: item.time)
     return [
-        Recording([item._replace(file=file) for item in said if moment(begin) <= item.time <= moment(end)], begin, end)
+        Recording([replace(item, file=file) for item in said if moment(begin) <= item.time <= moment(end)], begin, end)
         for file, (begin, end) in enumerate(spans)
     ]
 
@@ -361,7 +362,7 @@ def cut(recording: Recording, rng: Random, *, holes: bool) -> list[Recording]:
 
 def numbered(recordings: list[Recording]) -> list[Recording]:
     return [
-        recording._replace(items=[item._replace(file=file) for item in recording.items])
+        recording._replace(items=[replace(item, file=file) for item in recording.items])
         for file, recording in enumerate(recordings)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def from_qp(source_qp: int, *, immediate: bool = False) -> dict[str, Any]:
 def altered(talk: Conversation, message: CmMessage, offset: int, data: bytes, **envelope: int) -> CmMessage:
     """The message with other bytes in its MAD header."""
     mad = message.mad[:offset] + data + message.mad[offset + len(data) :]
-    changed = message._replace(mad=mad, **envelope)
+    changed = replace(message, mad=mad, **envelope)
     talk.capture[talk.capture.index(message)] = changed
     return changed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ OPTIONS = bytes.fromhex("10000002")
 
 def with_options(talk: Conversation, message: CmMessage) -> None:
     """Put options into the Attribute Modifier."""
-    talk.capture[talk.capture.index(message)] = message._replace(mad=message.mad[:20] + OPTIONS + message.mad[24:])
+    talk.capture[talk.capture.index(message)] = replace(message, mad=message.mad[:20] + OPTIONS + message.mad[24:])
 
 
 def offered(req: dict[str, int], rep: dict[str, int], options: str = "") -> Conversation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conversation import SECOND, Conversation, Host, Result, run
 
 from ibcmtool.model import Address, CmMessage, Event, Finding, Step
@@ -246,7 +248,7 @@ def test_rtus_that_may_be_copies() -> None:
     talk.active(0, "REQ")
     talk.passive(0.01, "REP")
     rtu = talk.active(0.02, "RTU", psn=None)
-    talk.capture.append(rtu._replace(time=rtu.time + 1000, frame=4))
+    talk.capture.append(replace(rtu, time=rtu.time + 1000, frame=4))
     assert "H06" not in run(talk).codes
 
 
