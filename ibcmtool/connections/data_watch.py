@@ -30,22 +30,22 @@ WORTH_WATCHING: Final = {
 }
 
 
-class DataWatch(dict[int, dict[tuple[int, Role], Connection]]):
-    """The destination QPNs: QPN -> (connection id, sender) -> connection. `adjust` and `leave` keep it.
+class DataWatch:
+    """The destination QPNs whose data packets tell something. `adjust` and `leave` keep them.
 
-    Many hosts count their QPNs from the same number on, so one QPN may have hundreds of connections. It is a dictionary
-    because readers ask `qpn in watch` for every packet of a capture, which must take no call.
+    Many hosts count their QPNs from the same number on, so one QPN may have hundreds of connections.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        # (connection id, sender) -> connection. Readers ask `qpn in qpns` for every packet of a capture.
+        self.qpns: dict[int, dict[tuple[int, Role], Connection]] = {}
         self._watched: set[int] = set()  # connection ids
 
     def senders(self, packet: DataPacket) -> list[tuple[Connection, Role]]:
         """The connections that this packet can belong to, and which end sent it."""
         return [
             (connection, sender)
-            for (_, sender), connection in self.get(packet.dest_qpn, {}).items()
+            for (_, sender), connection in self.qpns.get(packet.dest_qpn, {}).items()
             if connection.end(sender).address.matches(packet.source)
             and connection.peer(sender).address.matches(packet.destination)
         ]
@@ -68,7 +68,7 @@ class DataWatch(dict[int, dict[tuple[int, Role], Connection]]):
             return
         self._watched.add(connection.id)
         for qpn, sender in _directions(connection):
-            self.setdefault(qpn, {})[(connection.id, sender)] = connection
+            self.qpns.setdefault(qpn, {})[(connection.id, sender)] = connection
 
     def leave(self, connection: Connection) -> None:
         """Leave it; nothing happens if it was not watched."""
@@ -76,10 +76,10 @@ class DataWatch(dict[int, dict[tuple[int, Role], Connection]]):
             return
         self._watched.discard(connection.id)
         for qpn, sender in _directions(connection):
-            entries = self[qpn]
+            entries = self.qpns[qpn]
             del entries[(connection.id, sender)]
             if not entries:
-                del self[qpn]
+                del self.qpns[qpn]
 
 
 def _directions(connection: Connection) -> tuple[tuple[int, Role], tuple[int, Role]]:

@@ -7,11 +7,10 @@ and end, what they lost), lets time pass, and finishes it. All that comes of it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from dissectors.recognition import MAD_SIZE
-from ibcmtool.connections.data_watch import DataWatch
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.sink import Received, Sink
 from ibcmtool.model import (
@@ -65,9 +64,9 @@ class Engine:
         self._redact = _redactor() if redact else None
 
     @property
-    def watched(self) -> DataWatch:
+    def watched(self) -> Container[int]:
         """The QPNs whose data packets are worth feeding; changes with every message."""
-        return self._tracker.watched
+        return self._tracker.watched.qpns
 
     @property
     def evicted(self) -> int:
@@ -97,7 +96,7 @@ class Engine:
         """
         if self._redact is not None:
             frame = self._redact(frame)
-        item: Item | None = self._decoder(frame, self._tracker.watched if watch else (), place)
+        item: Item | None = self._decoder(frame, self._tracker.watched.qpns if watch else (), place)
         if item is None:
             item = neighbour(frame if place is None else frame._replace(file=place[0], number=place[1]))
         if item is not None:

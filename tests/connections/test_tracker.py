@@ -254,12 +254,12 @@ def test_data_is_watched_only_while_it_can_prove_something():
     tracker = Tracker(lambda event: None)
     for message in talk.capture[:2]:
         tracker.feed(message)
-    assert 0x101 in tracker.watched
+    assert 0x101 in tracker.watched.qpns
     tracker.feed(talk.capture[2])
-    assert 0x101 in tracker.watched
+    assert 0x101 in tracker.watched.qpns
     for sender in ("active", "passive"):
         tracker.feed_data(talk.data(0.1, sender))
-    assert 0x101 not in tracker.watched and not tracker.watched
+    assert 0x101 not in tracker.watched.qpns and not tracker.watched.qpns
 
 
 def test_sixteen_unanswered_reqs():
