@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from binascii import hexlify
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,7 +30,7 @@ _DIFFERENT = frozenset({"local_comm_id", "remote_comm_id", "request_id", "local_
 
 def messages_text(steps: Iterable[Step]) -> str:
     """The messages of a connection as JSON objects with commas between them."""
-    return ", ".join([_message_text(step) for step in steps])
+    return b", ".join([_message_text(step) for step in steps]).decode("ascii")
 
 
 def fields_object(fields: Any) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def fields_object(fields: Any) -> dict[str, Any]:
     return {name: values.plain(name, value) for name, value in zip(fields._fields, fields, strict=True)}
 
 
-def _message_text(step: Step) -> str:
+def _message_text(step: Step) -> bytes:
     message = step.message
     if len(message.mad) == MAD_SIZE and message.class_version == CM_CLASS_VERSION and message.time >= 0:
         written = _format_of(message.type)
@@ -46,7 +47,7 @@ def _message_text(step: Step) -> str:
     return _odd_message_text(step)
 
 
-def _odd_message_text(step: Step) -> str:
+def _odd_message_text(step: Step) -> bytes:
     """A message of which a field may be None, or whose time is before the epoch."""
     message, first = step.message, step.retransmission_of
     written = {
@@ -58,7 +59,7 @@ def _odd_message_text(step: Step) -> str:
         "retransmission_of": None if first is None else first.message.frame,
         "fields": fields_object(message.fields),
     }
-    return json.dumps(written)
+    return json.dumps(written).encode("ascii")
 
 
 class _Run:
@@ -67,20 +68,20 @@ class _Run:
     def __init__(self, slots: list[Slot]) -> None:
         self.start = _MAD_HEADER + slots[0].bit_offset // 8
         self.stop = _MAD_HEADER + (slots[-1].bit_offset + slots[-1].width) // 8
-        self.texts: dict[bytes, str] = {}
+        self.texts: dict[bytes, bytes] = {}
         self._slots = slots
 
-    def learn(self, mad: bytes) -> str:
+    def learn(self, mad: bytes) -> bytes:
         """The fields as members of a JSON object; remembered."""
         if len(self.texts) >= _MOST_REMEMBERED:
             self.texts.clear()
         content, [slot, *others] = mad[self.start : self.stop], self._slots
         if slot.kind == "bytes" and not others:
-            text = f'"{slot.name}": "{content.hex()}"'  # private data are often new
+            text = b'"%b": "%b"' % (slot.name.encode("ascii"), hexlify(content))  # private data are often new
         else:
             data = mad[_MAD_HEADER:]
             fields = {slot.name: values.plain(slot.name, field_value(slot, data)) for slot in self._slots}
-            text = json.dumps(fields)[1:-1]
+            text = json.dumps(fields)[1:-1].encode("ascii")
         self.texts[content] = text
         return text
 
@@ -102,14 +103,14 @@ class _MessageFormat:
             run.append(slot)
             following = slots[place + 1] if place + 1 < len(slots) else None
             if following is None or following.name in _DIFFERENT or following.kind == "bytes":
-                formats.append("%s")
+                formats.append("%b")
                 self._parts.append((place, _Run(run)))
                 run = []
         self._format = (
-            f'{_START}{message_type}", "sender": "%s", "retransmission_of": %s, "fields": {{{", ".join(formats)}}}}}'
-        )
+            f'{_START}{message_type}", "sender": "%b", "retransmission_of": %b, "fields": {{{", ".join(formats)}}}}}'
+        ).encode("ascii")
 
-    def text(self, step: Step) -> str:
+    def text(self, step: Step) -> bytes:
         """A whole message."""
         message, first = step.message, step.retransmission_of
         mad, fields, time = message.mad, message.fields, message.time
@@ -118,8 +119,8 @@ class _MessageFormat:
             message.file,
             time // formatting.SECOND,
             time % formatting.SECOND,
-            step.sender,
-            "null" if first is None else first.message.frame,
+            step.sender.encode("ascii"),
+            b"null" if first is None else b"%d" % first.message.frame,
         ]
         for place, run in self._parts:
             if run is None:
