@@ -6,7 +6,7 @@ read it from the steps. Where a message that would explain another may only be m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.timers import exponent, response_wait
@@ -14,9 +14,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.messages import Apr, Lap, Req
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew, first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, before, fields_of, of_type, receiver_end, sender_end
 from ibcmtool.values import Duration, Qpn, Tid, Value
 
@@ -42,7 +41,7 @@ def _unexpected(connection: Connection, step: Step) -> bool:
 
 
 @L01.on_step("LAP", when=_unexpected, needs=("sender",))
-def lap_after_the_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def lap_after_the_end(connection: Connection, step: Step, context: Context) -> Verdicts:
     time, longest_wait = step.message.time, max(response_wait(connection.request, role).nominal for role in PEER)
     for earlier in before(connection, step):
         kind, own = earlier.message.type, earlier.sender == step.sender
@@ -67,7 +66,7 @@ def _first_rtu_after_lap(history: str) -> bool:
 
 
 @L01.on_step("RTU", history=_first_rtu_after_lap, needs=("sender",))
-def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Verdicts:
     for earlier in before(connection, step):
         if earlier.message.type == "REP":
             return
@@ -102,7 +101,7 @@ def _with_apr(history: str) -> bool:
 
 
 @L02.on_event("ENDED", history=_with_apr, needs=("request",))
-def apr_without_lap(event: Event, context: Context) -> Iterator[Verdict]:
+def apr_without_lap(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     for role in PEER:
         aprs, received = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
@@ -137,7 +136,7 @@ def _first_of_passive(history: str) -> bool:
 
 
 @L03.on_step("LAP", history=_first_of_passive, needs=("request",))
-def lap_from_passive(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def lap_from_passive(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender == "passive":
         yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", (step,), {"sender": step.sender})
 
@@ -158,7 +157,7 @@ L04 = rule(
 
 
 @L04.on_step("LAP", history=again, needs=("sender",))
-def repeated_while_another_waits(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def repeated_while_another_waits(connection: Connection, step: Step, context: Context) -> Verdicts:
     earlier = _laps_before(connection, step)
     other = _sent_meanwhile(earlier, step)
     if other is None or any(_sent_meanwhile(earlier[at + 1 :], old) for at, old in enumerate(earlier)):
@@ -173,7 +172,7 @@ def repeated_while_another_waits(connection: Connection, step: Step, context: Co
 
 
 @L04.on_step("LAP", history=anew, needs=("sender",))
-def another_lap(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def another_lap(connection: Connection, step: Step, context: Context) -> Verdicts:
     earlier = _laps_before(connection, step)
     other = next((s for s in earlier if s.message.tid != step.message.tid), None)
     if other is None or _answered_since(connection, earlier, other):
@@ -238,7 +237,7 @@ L05 = rule(
 
 
 @L05.on_step("LAP", history=first, needs=("sender", "request"))
-def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
     request, receiver = connection.request, receiver_end(connection, step)
     if isinstance(request, Req) and request.transport_service_type == EXTENDED:
         return
@@ -276,5 +275,5 @@ def _on_roce(connection: Connection, step: Step) -> bool:
 
 
 @L06.on_step("LAP", "APR", history=_first_of_path, when=_on_roce)
-def lap_on_roce(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def lap_on_roce(connection: Connection, step: Step, context: Context) -> Verdicts:
     yield Verdict(f"{step.message.type} on {connection.transport}.", (step,), {"transport": connection.transport})

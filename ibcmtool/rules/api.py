@@ -8,7 +8,7 @@ of the capture.
     S01 = rule("S01", "stale-req-accepted", "A REQ with the QPN of a connected QP was accepted", severity="error", ...)
 
     @S01.on_step("REP", history=first, when=entangled)
-    def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
         ...
 
 A rule may have several such functions. None of them changes what it is given, and none depends on another rule.
@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from ibcmtool.evidence import Ground
 from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Policy, Severity, Step
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.context import Context as Context
 from ibcmtool.values import Evidence
 
 PolicyScope = Literal["both", "strict", "relaxed"]
@@ -52,6 +52,9 @@ class Verdict(NamedTuple):
     subject: Hashable = None  # what a rule with once="subject" speaks of
 
 
+Verdicts = Iterable[Verdict]  # what a rule's function gives: none, one or several
+
+
 class CaptureEnd(NamedTuple):
     """All inputs were read."""
 
@@ -59,9 +62,9 @@ class CaptureEnd(NamedTuple):
     forgotten: int  # connections that the tracker let go of before their time
 
 
-StepJudge = Callable[[Connection, Step, Context], Iterable[Verdict]]
-EventJudge = Callable[[Event, Context], Iterable[Verdict]]
-EndJudge = Callable[[CaptureEnd, Context], Iterable[Verdict]]
+StepJudge = Callable[[Connection, Step, Context], Verdicts]
+EventJudge = Callable[[Event, Context], Verdicts]
+EndJudge = Callable[[CaptureEnd, Context], Verdicts]
 HistoryTest = Callable[[str], bool]  # of the connection's history, which ends with the message
 StepTest = Callable[[Connection, Step], bool]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import linux
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, service_id
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, fields_of, of_type, one_capture, sends
 from ibcmtool.values import CommId, Duration, Qpn, ServiceId, Tid
 
@@ -41,7 +38,7 @@ def _answer_alone(history: str) -> bool:
 
 
 @I01.on_event("ENDED", history=_answer_alone)
-def sidr_rep_without_req(event: Event, context: Context) -> Iterator[Verdict]:
+def sidr_rep_without_req(event: Event, context: Context) -> Verdicts:
     (step,) = event.connection.steps
     message, number = step.message, fields_of(step, SidrRep).request_id or 0
     age = message.time - context.start
@@ -80,7 +77,7 @@ def _contradictory(connection: Connection, step: Step) -> bool:
 
 
 @I02.on_step("SIDR_REP", history=first, when=_contradictory)
-def sidr_rep_contradictory(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def sidr_rep_contradictory(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields, name = fields_of(step, SidrRep), end_name(connection.passive)
     if fields.status == 0:
         sentence = f"{name} resolved the service to QPN {qpn(0)}."
@@ -125,7 +122,7 @@ def _resolves_another(connection: Connection, step: Step) -> bool:
 
 
 @I03.on_step("SIDR_REP", history=first, when=_resolves_another)
-def sidr_other_service(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def sidr_other_service(connection: Connection, step: Step, context: Context) -> Verdicts:
     asked, answered = _other_service(connection, step) or (0, 0)
     if asked != answered:
         yield Verdict(
@@ -158,7 +155,7 @@ def _not_the_only_one(connection: Connection, step: Step) -> bool:
 
 
 @I04.on_step("SIDR_REQ", when=_not_the_only_one, needs=("intact",))
-def sidr_request_id(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def sidr_request_id(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, original = connection.comm_id_conflict, step.retransmission_of
     if conflict is not None and len(connection.steps) == 1:
         known = conflict.other.steps[0]
@@ -220,7 +217,7 @@ def _answered_anew(history: str) -> bool:
 
 
 @I05.on_event("ENDED", history=_answered_anew)
-def sidr_two_answers(event: Event, context: Context) -> Iterator[Verdict]:
+def sidr_two_answers(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     requests = of_type(connection, "SIDR_REQ")
     answers = [step for step in of_type(connection, "SIDR_REP") if step.retransmission_of is None]

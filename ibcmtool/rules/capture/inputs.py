@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Rej
 from ibcmtool.model import Event
-from ibcmtool.rules.api import CaptureEnd, Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.values import Duration
 
 NOTEWORTHY_OFFSET = 1_000_000  # ns; smaller ones are what synchronised hosts show
@@ -29,7 +26,7 @@ C01 = rule(
 
 
 @C01.on_capture_end
-def input_incomplete(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def input_incomplete(end: CaptureEnd, context: Context) -> Verdicts:
     for file, info in enumerate(end.inputs):
         if info.truncated:
             yield Verdict(
@@ -72,7 +69,7 @@ def _no_req(history: str) -> bool:
 
 
 @C02.on_event("ENDED", history=_no_req)
-def begins_inside(event: Event, context: Context) -> Iterator[Verdict]:
+def begins_inside(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     if connection.outcome != "partial" or connection.request is not None or not connection.steps:
         return
@@ -111,7 +108,7 @@ C03 = rule(
 
 
 @C03.on_capture_end
-def clocks_apart(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def clocks_apart(end: CaptureEnd, context: Context) -> Verdicts:
     for info in end.inputs:
         apart = info.clock_offset - end.inputs[0].clock_offset
         if abs(apart) < NOTEWORTHY_OFFSET or info.clock_given:
@@ -143,7 +140,7 @@ C04 = rule(
 
 
 @C04.on_capture_end
-def history_full(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def history_full(end: CaptureEnd, context: Context) -> Verdicts:
     if end.forgotten:
         yield Verdict(
             f"{end.forgotten:,} connections were forgotten before their timewait and late repetitions were surely past:"

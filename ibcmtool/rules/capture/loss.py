@@ -8,7 +8,7 @@ shows that its question arrived, wherever it was captured.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -18,8 +18,7 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, count, listed
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.coverage import Coverage, Ports
 from ibcmtool.rules.steps import DISORDER
 
@@ -74,13 +73,13 @@ C05 = rule(
 
 
 @C05.on_event("ENDED")
-def lost_on_the_way(event: Event, context: Context) -> Iterable[Verdict]:
+def lost_on_the_way(event: Event, context: Context) -> Verdicts:
     if not context.coverage.several or event.connection.proxied_copy_of is not None:
         return ()  # a proxy between the places sends packets of its own
     return _missing(event.connection, context)
 
 
-def _missing(connection: Connection, context: Context) -> Iterator[Verdict]:
+def _missing(connection: Connection, context: Context) -> Verdicts:
     """A verdict for each direction of a connection, and each two capture points, of which one lacks packets."""
     places = context.coverage.places()
     missing: dict[Way, list[Step]] = {}
@@ -127,7 +126,7 @@ def _passed_there(way: Way, context: Context) -> bool:
     return back.mean() - lag.mean() > SURE * sqrt(lag.error() + back.error())
 
 
-def _explained(connection: Connection, way: Way, missing: list[Step], context: Context) -> Iterator[Verdict]:
+def _explained(connection: Connection, way: Way, missing: list[Step], context: Context) -> Verdicts:
     if _passed_there(way, context):
         yield _verdict(connection, way, [], missing, "had passed there on its way", context)
         return

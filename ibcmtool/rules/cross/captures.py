@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, listed, number
 from ibcmtool.model import Address
-from ibcmtool.rules.api import CaptureEnd, Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.values import Duration
 
@@ -41,7 +40,7 @@ X04 = rule(
 
 
 @X04.on_capture_end
-def direction_missing(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
     known = context.completeness
     heard = known.speakers()
     never = {
@@ -75,7 +74,7 @@ def direction_missing(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
 
 
 @X04.on_capture_end
-def numbers_skipped(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def numbers_skipped(end: CaptureEnd, context: Context) -> Verdicts:
     """Numbers that a host skipped, in an input that was captured at its port."""
     for file, source, transport, seen, missing in context.completeness.gaps():
         if context.ports.shared.get(file) != (source,) or transport == "InfiniBand":
@@ -115,7 +114,7 @@ X06 = rule(
 
 
 @X06.on_capture_end
-def time_goes_back(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def time_goes_back(end: CaptureEnd, context: Context) -> Verdicts:
     for file, frame, time, largest, messages in context.completeness.disorder():
         yield Verdict(
             f"{end.inputs[file].path}: frame {frame} is {duration(largest)} earlier than one before it; in all"

@@ -6,16 +6,13 @@ rules stay silent without one and never claim more than the GUIDs carry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.restarts import Fall
 from ibcmtool.rules.steps import conflicts
 from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
@@ -40,7 +37,7 @@ X01 = rule(
 
 
 @X01.on_step("REP", history=first, when=entangled, once="subject")
-def qp_shared(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def qp_shared(connection: Connection, step: Step, context: Context) -> Verdicts:
     if is_xrc(connection):
         return
     for role, conflict in conflicts(connection):
@@ -77,12 +74,12 @@ X02 = rule(
 
 
 @X02.on_step("RTU")
-def comm_id_twice(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def comm_id_twice(connection: Connection, step: Step, context: Context) -> Verdicts:
     other = context.comm_ids.earlier_holder(step)
     return () if other is None else _given_twice(connection, step, other, context)
 
 
-def _given_twice(connection: Connection, step: Step, other: Connection, context: Context) -> Iterator[Verdict]:
+def _given_twice(connection: Connection, step: Step, other: Connection, context: Context) -> Verdicts:
     """The verdict on the passive end's id, which `other` had when this RTU came."""
     end = connection.passive
     number, ca = end.comm_id or 0, end.ca_guid or 0
@@ -127,12 +124,12 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
 
 
 @X03.on_step("REQ", "REP")
-def reboot_hint(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdicts:
     fall = context.restarts.fall_at(step)
     return () if fall is None else _restart(fall)
 
 
-def _restart(fall: Fall) -> Iterator[Verdict]:
+def _restart(fall: Fall) -> Verdicts:
     """The verdict on an address whose PSN fell."""
     message, before = fall.step.message, fall.last.message
     psn, old_psn, fields, old_fields = message.psn, before.psn, message.fields, before.fields
@@ -189,7 +186,7 @@ X05 = rule(
 
 
 @X05.on_event("SIGHTING", once="subject")
-def captured_twice(event: Event, context: Context) -> Iterator[Verdict]:
+def captured_twice(event: Event, context: Context) -> Verdicts:
     step = event.step
     if step is None or not step.sightings:
         return
@@ -227,7 +224,7 @@ def _first_of_crossing(history: str) -> bool:
 
 
 @X08.on_step("DREQ", history=_first_of_crossing, needs=("sender",))
-def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Verdicts:
     other = next(old for old in connection.steps if old.message.type == "DREQ" and old.sender != step.sender)
     gap = step.message.time - other.message.time
     yield Verdict(

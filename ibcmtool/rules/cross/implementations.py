@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.evidence import recognised
 from ibcmtool.formatting import duration, end_name, guid
 from ibcmtool.model import Connection, End, Event, TimewaitModel
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.values import Duration, Guid
 
 NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
@@ -44,7 +41,7 @@ X07 = rule(
 
 
 @X07.on_event("ENDED", once="subject")
-def other_implementation(event: Event, context: Context) -> Iterable[Verdict]:
+def other_implementation(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     for end in (connection.active, connection.passive):
         if _unusual(end) or _contradicted(end):
@@ -66,7 +63,7 @@ def _contradicted(end: End) -> bool:
     return (chosen.model == "illumos") != (known.name == ILLUMOS)
 
 
-def _verdicts(connection: Connection) -> Iterator[Verdict]:
+def _verdicts(connection: Connection) -> Verdicts:
     for end in (connection.active, connection.passive):
         known, chosen, ca = end.implementation, end.timewait, end.ca_guid or 0
         if known is None:

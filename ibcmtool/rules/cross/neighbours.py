@@ -6,16 +6,13 @@ target says to others. Whether two connections are one (X11) shows in their REQs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Connection, Event, Step, Transport
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, silent
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import unanswered
 from ibcmtool.values import CommId, Duration, Qpn
 from ibcmtool.wire.envelope import envelope
@@ -45,7 +42,7 @@ TAKEOVER = SECOND  # two stations that claim an address within this both have it
 
 
 @X09.on_event("ENDED", history=silent)
-def address_moved(event: Event, context: Context) -> Iterator[Verdict]:
+def address_moved(event: Event, context: Context) -> Verdicts:
     tries = unanswered(event.connection)
     if not tries or any(step.sightings for step in tries):
         return
@@ -113,7 +110,7 @@ LOCAL_BIT = 0x02  # turned over in its first byte
 
 
 @X10.on_event("ENDED", history=silent)
-def roce_version_mismatch(event: Event, context: Context) -> Iterator[Verdict]:
+def roce_version_mismatch(event: Event, context: Context) -> Verdicts:
     tries = unanswered(event.connection)
     message = tries[-1].message if tries else None
     other = OTHER_VERSION.get(message.transport) if message is not None else None
@@ -166,7 +163,7 @@ X11 = rule(
 
 
 @X11.on_step("REQ", "REP", history=first, when=entangled)
-def same_exchange(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def same_exchange(connection: Connection, step: Step, context: Context) -> Verdicts:
     original, kind = connection.proxied_copy_of, step.message.type
     if original is None or (kind == "REP" and connection.steps[0].message is not original.steps[0].message):
         return  # the REQ was the first message that showed them apart

@@ -5,16 +5,13 @@ What a sender does in all its messages is reported once for its port.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
 from ibcmtool.connections.codes import AP_REDIRECTION, PORT_AND_CM_REDIRECTION, SIDR_REDIRECTION
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import listed, qpn
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import sent_by
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.readers import field_values, layer_size, layout
@@ -84,7 +81,7 @@ def _redirects(step: Step) -> bool:
 
 
 @F05.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="subject")
-def reserved_bits(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def reserved_bits(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     kind, mad = message.type, message.mad
     if message.class_version != CM_CLASS_VERSION or len(mad) < _RESERVED[kind][0]:
@@ -122,7 +119,7 @@ F10 = rule(
 
 
 @F10.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="subject")
-def mad_header(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def mad_header(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     status = int.from_bytes(message.mad[4:6], "big")
     found = []
@@ -156,7 +153,7 @@ F11 = rule(
 
 
 @F11.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="port")
-def source_qp(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def source_qp(connection: Connection, step: Step, context: Context) -> Verdicts:
     around, redirections = envelope(step.message), context.memory["F11"]
     if _redirects(step):
         redirections["seen"] = True

@@ -13,9 +13,8 @@ from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, gid, listed
 from ibcmtool.messages import Req, SidrReq
 from ibcmtool.model import Address, Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of
 from ibcmtool.values import Gid
 from ibcmtool.wire.envelope import envelope
@@ -90,7 +89,7 @@ def _other_partition(connection: Connection, step: Step) -> bool:
 
 
 @F06.on_step("REQ", "SIDR_REQ", history=first, when=_other_partition, needs=("intact",), once="subject")
-def partition_mismatch(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def partition_mismatch(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     asked, around = _asked(step), envelope(message)
     if asked is None or around is None:
@@ -123,7 +122,7 @@ F07 = rule(
 
 
 @F07.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
-def subnet_local(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def subnet_local(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     if connection.transport != "InfiniBand":
         return
@@ -168,7 +167,7 @@ F08 = rule(
 
 
 @F08.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
-def alternate_path(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def alternate_path(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     path = path_of(step, "alternate")
     fault = _useless(connection, path, path_of(step, "primary")) if path.exists() and None not in path else None
@@ -214,7 +213,7 @@ F09 = rule(
 
 
 @F09.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
-def path_not_packet(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def path_not_packet(connection: Connection, step: Step, context: Context) -> Verdicts:
     message, path = step.message, path_of(step, "primary")
     found = []
     for side, port, path_gid, path_lid in (

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import EXTENDED, RC, RD, UC, XRC
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import Ground, proved, unopposed, weakened
 from ibcmtool.formatting import end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of, sent_by
 from ibcmtool.values import Qpn
 
@@ -62,7 +59,7 @@ F01 = rule(
 
 
 @F01.on_step("REQ", "REP", "DREQ", "LAP", history=first, when=_notable, needs=("intact",))
-def bad_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def bad_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields, request = step.message.fields, connection.request
     if isinstance(request, Req) and request.transport_service_type == RD:
         return
@@ -103,7 +100,7 @@ def _too_deep(connection: Connection, step: Step) -> bool:
 
 
 @F02.on_step("REP", history=first, when=_too_deep, needs=("intact",))
-def read_depth(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def read_depth(connection: Connection, step: Step, context: Context) -> Verdicts:
     request, wanted = connection.request, fields_of(step, Rep).initiator_depth
     offered = request.responder_resources if isinstance(request, Req) else None
     yield Verdict(
@@ -129,7 +126,7 @@ F03 = rule(
 
 
 @F03.on_step("REQ", history=first, when=_notable, needs=("intact",))
-def transport_type(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def transport_type(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = fields_of(step, Req)
     service, extended = fields.transport_service_type, fields.extended_transport_type
     datagrams = service == RD
@@ -166,7 +163,7 @@ NEWEST_RATE = 24
 
 
 @F04.on_step("REQ", "REP", "LAP", history=first, when=_notable, needs=("intact",))
-def undefined_code(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def undefined_code(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     values = {name: (getattr(message.fields, name), defined) for name, defined in _CODES[message.type]}
     wrong = {name: value for name, (value, defined) in values.items() if value not in defined}
@@ -200,7 +197,7 @@ F15 = rule(
 
 
 @F15.on_step("REQ", "REP", history=first, when=_notable, needs=("intact", "request"), once="subject")
-def srq_flow_control(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def srq_flow_control(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = step.message.fields
     if not isinstance(fields, (Req, Rep)) or is_xrc(connection) or over_ipoib(connection):
         return

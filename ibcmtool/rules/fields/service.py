@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool import services
 from ibcmtool.connections.codes import CONSUMER_REJECT
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import end_name, service_id
 from ibcmtool.messages import Rej, Rep, Req, SidrRep, SidrReq
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import sent_by
 from ibcmtool.values import ServiceId
 
@@ -53,7 +50,7 @@ def _one_sided_options(connection: Connection, step: Step) -> bool:
 
 
 @F12.on_step("REQ", "REP", history=first, when=_one_sided_options, needs=("intact",), once="subject")
-def ece_one_sided(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def ece_one_sided(connection: Connection, step: Step, context: Context) -> Verdicts:
     message, request = step.message, connection.request
     options, fields = int.from_bytes(_options(step), "big"), message.fields
     vendor = asked = request.ece_vendor_id if isinstance(request, Req) else None
@@ -121,7 +118,7 @@ def _odd_padding(connection: Connection, step: Step) -> bool:
 
 
 @F13.on_step("REQ", "SIDR_REQ", history=first, when=_odd_padding, needs=("intact",), once="port")
-def odd_address(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def odd_address(connection: Connection, step: Step, context: Context) -> Verdicts:
     yield Verdict(
         f"The IP CM header of the {step.message.type} has an IPv4 address whose first twelve bytes are not 0.",
         (step,),
@@ -142,7 +139,7 @@ def _refuses_header(connection: Connection, step: Step) -> bool:
 
 
 @F13.on_step("REJ", "SIDR_REP", history=first, when=_refuses_header, needs=("intact",))
-def header_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def header_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     request, versions = connection.steps[0], _versions(connection)
     version = versions["version"]
     wrong = f"version 0x{version:02x}" if version else f"IP version {versions['ip_version']}"
@@ -183,7 +180,7 @@ def _names_unknown_id(connection: Connection, step: Step) -> bool:
 
 
 @F14.on_step("REQ", "SIDR_REQ", history=first, when=_names_unknown_id, needs=("intact",), once="subject")
-def unknown_service_id(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def unknown_service_id(connection: Connection, step: Step, context: Context) -> Verdicts:
     number = _unknown_id(step) or 0
     turned = int.from_bytes(number.to_bytes(8, "little"), "big")
     swapped = turned >> 24 == IP_CM

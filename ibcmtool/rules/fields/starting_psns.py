@@ -5,17 +5,14 @@ Timewait protects a QPN, PSNs drawn at random are the second line: late packets 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import in_timewait
 from ibcmtool.formatting import duration, end_name, guid, psn, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step, Timewait
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import conflicts, ended_in_sight
 from ibcmtool.values import Duration, Psn, Qpn
 
@@ -49,11 +46,11 @@ def _doubtful_start(connection: Connection, step: Step) -> bool:
 
 
 @F16.on_step("REQ", "REP", history=first, when=_doubtful_start, needs=("intact",))
-def starting_psn_reused(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def starting_psn_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     return list(_indistinguishable(connection, step, context)) or _zero_again(connection, step, context)
 
 
-def _indistinguishable(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def _indistinguishable(connection: Connection, step: Step, context: Context) -> Verdicts:
     """Reuses of a QPN in which this message completes a pair of equal starting PSNs."""
     if connection.late_duplicate_of is not None or is_xrc(connection):
         return
@@ -117,7 +114,7 @@ def _verdict(
     )
 
 
-def _zero_again(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def _zero_again(connection: Connection, step: Step, context: Context) -> Verdicts:
     """Count the REQs of a CA that start at PSN 0; the verdict when they are many and a QPN comes back."""
     fields, memory = step.message.fields, context.memory["F16"]
     if not isinstance(fields, Req) or fields.starting_psn != 0 or not fields.local_ca_guid or over_ipoib(connection):

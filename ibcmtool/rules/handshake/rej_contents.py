@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import LAST_REASON, PRIMARY_GID_REJECTED, UNASSIGNED_REASON
 from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, comm_id, guid
 from ibcmtool.messages import Rej, Rep, Req
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, rej_reason, timed_out
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import CommId, Guid, known
 
@@ -42,7 +39,7 @@ H13 = rule(
 
 
 @H13.on_step("REJ", history=first, when=timed_out)
-def rej_timeout_no_guid(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_timeout_no_guid(connection: Connection, step: Step, context: Context) -> Verdicts:
     length, named = fields_of(step, Rej).reject_info_length, _named_guid(step)
     if length is None or (length >= GUID_LENGTH and named != 0):
         return
@@ -76,7 +73,7 @@ H14 = rule(
 
 
 @H14.on_step("REJ", history=first, when=timed_out, needs=("sender",))
-def rej_timeout_foreign_guid(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_timeout_foreign_guid(connection: Connection, step: Step, context: Context) -> Verdicts:
     named, length = _named_guid(step), fields_of(step, Rej).reject_info_length
     source = next(iter(of_type(connection, "REQ" if step.sender == "active" else "REP")), None)
     if not named or source is None or length is None or length < GUID_LENGTH:
@@ -109,7 +106,7 @@ H15 = rule(
 
 
 @H15.on_step("REJ", history=first)
-def rej_info_length(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_info_length(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = fields_of(step, Rej)
     length, reason = fields.reject_info_length, fields.reason
     if length is None or reason is None:
@@ -147,7 +144,7 @@ def _reserved(connection: Connection, step: Step) -> bool:
 
 
 @H16.on_step("REJ", history=first, when=_reserved)
-def rej_reserved_reason(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_reserved_reason(connection: Connection, step: Step, context: Context) -> Verdicts:
     reason = rej_reason(step)
     yield Verdict(
         f"REJ of {address(step.message.source)} with reason {reason}, which is not defined.",
@@ -179,7 +176,7 @@ def _leaking(connection: Connection, step: Step) -> bool:
 
 
 @H17.on_step("REJ", history=first, when=_leaking, once="port")
-def rej_ece_leak(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_ece_leak(connection: Connection, step: Step, context: Context) -> Verdicts:
     vendor = fields_of(step, Rej).local_comm_id
     yield Verdict(
         f"REJ of {address(step.message.source)} has Local Communication ID {comm_id(vendor)}: the Vendor ID of the REQ,"

@@ -7,16 +7,13 @@ the REP has come. A REJ with reason 4 is found by the CA GUID instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import OTHER_REJECTED, REP_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import comm_id, count, times
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rejected
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, fields_of, how_much_later, of_type, until
 from ibcmtool.values import CommId, Duration, known
 
@@ -43,7 +40,7 @@ H12 = rule(
 
 
 @H12.on_event("ENDED", history=rejected)
-def rej_message_inconsistent(event: Event, context: Context) -> Iterator[Verdict]:
+def rej_message_inconsistent(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     for reject in of_type(connection, "REJ"):
         wrong = _wrong_message(connection, reject)
@@ -136,7 +133,7 @@ H19 = rule(
 
 
 @H19.on_event("ENDED", history=matches(r"[^j]*j.*\^Q.*"))
-def req_after_rej(event: Event, context: Context) -> Iterator[Verdict]:
+def req_after_rej(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     rejects = of_type(connection, "REJ", sender="passive")
     reject = rejects[0]

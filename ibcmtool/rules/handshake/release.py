@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
 from ibcmtool.values import Duration
 
@@ -35,7 +32,7 @@ H08 = rule(
 
 
 @H08.on_step(*AFTER_END, history=over)
-def message_after_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def message_after_end(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     late: list[Step] = []
     end = None
@@ -91,7 +88,7 @@ H22 = rule(
 
 # One side sent a DREP, the other no DREQ.
 @H22.on_event("ENDED", history=matches("(?=.*Q)([^De]*e[^D]*|[^dE]*E[^d]*)"), needs=("request",))
-def drep_for_nothing(event: Event, context: Context) -> Iterator[Verdict]:
+def drep_for_nothing(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     for role, peer in PEER.items():
         dreps = of_type(connection, "DREP", sender=role)
@@ -123,7 +120,7 @@ H23 = rule(
 
 # A DREQ after a REQ, with no REP, RTU or DREP before it.
 @H23.on_event("ENDED", history=matches("[^QdDpPuUeE]*Q[^dDpPuUeE]*[dD].*"), needs=("request",))
-def dreq_before_established(event: Event, context: Context) -> Iterator[Verdict]:
+def dreq_before_established(event: Event, context: Context) -> Verdicts:
     """At the end: a message that the capture has late may have been sent in time."""
     connection = event.connection
     dreq = of_type(connection, "DREQ")[0]

@@ -6,17 +6,14 @@ only where no order of sending explains what was seen, and say "not captured" wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import REQ_REJECTED
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.messages import Rej, Rep
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, late, matches, rej_reason
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import before, between, fields_of, gave_up, of_type, one_capture
 from ibcmtool.values import CommId, Duration, Tid, known
 
@@ -41,7 +38,7 @@ H01 = rule(
 
 
 @H01.on_step("REP", history=matches("p"))
-def rep_without_req(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rep_without_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     message, named = step.message, fields_of(step, Rep).remote_comm_id
     age = message.time - context.start
     if age <= LONGEST_REQUEST_SPAN or message.destination not in context.ports.heard:
@@ -74,7 +71,7 @@ H02 = rule(
 
 
 @H02.on_step("REP", history=first, when=late)
-def rep_after_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdicts:
     if connection.reject is None and connection.history.count("Q") <= (max_cm_retries(connection.request) or 0):
         return
     earlier = list(before(connection, step))
@@ -134,7 +131,7 @@ def _tid_of_another(connection: Connection, step: Step) -> bool:
 
 
 @H03.on_step("REP", history=first, when=_tid_of_another, needs=("request",))
-def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Verdicts:
     tid = step.message.tid
     requests = of_type(connection, "REQ")
     if not requests or any(request.message.tid == tid for request in requests):

@@ -6,7 +6,6 @@ sent in time. What the capture shows in order within DISORDER may have crossed o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from ibcmtool.connections.matching import COPY_WINDOW
@@ -15,9 +14,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import comm_id, count, duration, end_name, times
 from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
 from ibcmtool.values import CommId, Duration, known
 
@@ -43,7 +41,7 @@ def _unmatched(connection: Connection, step: Step) -> bool:
 
 
 @H04.on_step("RTU", history=first, when=_unmatched, needs=("request",))
-def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdicts:
     named = fields_of(step, Rtu).remote_comm_id
     replies = of_type(connection, "REP")
     given = [fields_of(reply, Rep).local_comm_id for reply in replies]
@@ -59,7 +57,7 @@ def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Itera
 
 
 @H04.on_event("ENDED", history=matches("[^p]*U.*"), needs=("request",))
-def rtu_without_rep(event: Event, context: Context) -> Iterator[Verdict]:
+def rtu_without_rep(event: Event, context: Context) -> Verdicts:
     """At the end, as a REP may be captured after its RTU."""
     connection = event.connection
     rtu = of_type(connection, "RTU")[0]
@@ -96,7 +94,7 @@ H05 = rule(
 
 
 @H05.on_event("REP_EXHAUSTED", history=matches("[^U]*"), needs=("request", "reply"))
-def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
+def rep_unconfirmed(event: Event, context: Context) -> Verdicts:
     """A REP that was repeated to exhaustion."""
     connection = event.connection
     tries = _unconfirmed(connection)
@@ -120,7 +118,7 @@ def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
 
 
 @H05.on_event("ENDED", history=matches("[^U]*"), needs=("request", "reply"))
-def rtu_unseen(event: Event, context: Context) -> Iterator[Verdict]:
+def rtu_unseen(event: Event, context: Context) -> Verdicts:
     """A REP that was not repeated to the end, so that its RTU (or data) must have arrived."""
     connection = event.connection
     tries = _unconfirmed(connection)
@@ -177,7 +175,7 @@ H06 = rule(
 
 
 @H06.on_event("ENDED", history=matches(r"(?=.*p).*\^U.*"))
-def rtu_repeated_alone(event: Event, context: Context) -> Iterator[Verdict]:
+def rtu_repeated_alone(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     repeated = [reply for reply in replies if reply is not replies[0] or reply.message.time > rtus[0].message.time]
@@ -224,7 +222,7 @@ H07 = rule(
 
 
 @H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"))
-def rep_after_rtu(event: Event, context: Context) -> Iterator[Verdict]:
+def rep_after_rtu(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     rtu, last = rtus[0], replies[-1].message.time

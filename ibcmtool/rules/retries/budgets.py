@@ -5,8 +5,6 @@ These are hints about settings, given once for each setting, not for every conne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import (
     DEFAULT_ACK_TIMEOUT,
     DEFAULT_MAX_CM_RETRIES,
@@ -21,9 +19,8 @@ from ibcmtool.formatting import count, duration, listed
 from ibcmtool.formatting import exponent as exponent_text
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, entangled, first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of, of_type, request_of, sender_of, sends
 from ibcmtool.values import Duration
 
@@ -68,7 +65,7 @@ def _extreme(connection: Connection, step: Step) -> bool:
 
 
 @R09.on_step("REQ", "REP", "DREQ", history=again, when=_extreme, needs=("sender",), once="subject")
-def retry_budget_long(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retry_budget_long(connection: Connection, step: Step, context: Context) -> Verdicts:
     retries, kind = request_of(connection).max_cm_retries or 0, step.message.type
     wait, allowed = response_wait(connection.request, sender_of(step)), retries + 1
     budget = allowed * wait.minimum
@@ -83,7 +80,7 @@ def retry_budget_long(connection: Connection, step: Step, context: Context) -> I
 
 
 @R09.on_step("REQ", history=first, when=_extreme, once="subject")
-def retry_budget_short(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retry_budget_short(connection: Connection, step: Step, context: Context) -> Verdicts:
     request, short = request_of(connection), []
     remote, local = request.remote_cm_response_timeout, request.local_cm_response_timeout
     retries = request.max_cm_retries or 0
@@ -124,7 +121,7 @@ def _uneven(connection: Connection, step: Step) -> bool:
 
 
 @R10.on_step("REQ", history=first, when=_uneven, needs=("intact",), once="subject")
-def response_timeouts_uneven(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def response_timeouts_uneven(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = fields_of(step, Req)
     remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
     yield Verdict(
@@ -151,7 +148,7 @@ R14 = rule(
 
 
 @R14.on_step("REQ", "REP", when=entangled, once="capture")
-def timewait_assumed(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def timewait_assumed(connection: Connection, step: Step, context: Context) -> Verdicts:
     doubtful = _assumed_timewait(connection, step)
     if doubtful is not None:
         yield Verdict(
@@ -174,7 +171,7 @@ def _assumed_timewait(connection: Connection, step: Step) -> Connection | None:
 
 
 @R14.on_event("DREQ_LAPSED", once="capture")
-def waits_assumed(event: Event, context: Context) -> Iterator[Verdict]:
+def waits_assumed(event: Event, context: Context) -> Verdicts:
     connection, role = event.connection, event.role
     if role is None or not response_wait(connection.request, role).assumed:
         return

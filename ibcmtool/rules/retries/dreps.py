@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, sender_of, sends
 from ibcmtool.values import Duration
 
@@ -36,14 +33,14 @@ R07 = rule(
 
 
 @R07.on_event("DREQ_EXHAUSTED")
-def dreqs_exhausted(event: Event, context: Context) -> Iterator[Verdict]:
+def dreqs_exhausted(event: Event, context: Context) -> Verdicts:
     tries = _unanswered(event)
     if tries and _were_all(event.connection, tries):
         yield from _drep_missing(event, context, tries, exhausted=True)
 
 
 @R07.on_event("DREQ_LAPSED", once="connection")
-def dreqs_stopped(event: Event, context: Context) -> Iterator[Verdict]:
+def dreqs_stopped(event: Event, context: Context) -> Verdicts:
     tries = _unanswered(event)
     # A single one is S12's; and one that is sent again after all is not the last.
     if len(tries) > 1 and not _were_all(event.connection, tries) and tries[-1].message.time <= event.time:
@@ -67,7 +64,7 @@ def _were_all(connection: Connection, tries: list[Step]) -> bool:
     return retries is not None and len(tries) > retries
 
 
-def _drep_missing(event: Event, context: Context, tries: list[Step], *, exhausted: bool) -> Iterator[Verdict]:
+def _drep_missing(event: Event, context: Context, tries: list[Step], *, exhausted: bool) -> Verdicts:
     connection, role = event.connection, event.role or "active"
     last, wait = tries[-1].message.time, response_wait(connection.request, role).nominal
     if not context.covered(connection, last, min(event.time, last + wait)):
@@ -144,7 +141,7 @@ def _late(connection: Connection, step: Step) -> bool:
 
 
 @R16.on_step("DREP", history=_one_dreq_answered, when=_late, needs=("request", "sender"))
-def drep_late(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def drep_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     sender = sender_of(step)
     (dreq,) = of_type(connection, "DREQ")
     wait, gap = response_wait(connection.request, PEER[sender]).nominal, between(dreq, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from ibcmtool.connections.codes import MRA_OF_REQ
@@ -12,9 +11,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches, rej_reason, with_mra
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
 from ibcmtool.values import Duration
 
@@ -43,7 +41,7 @@ def _first_with_mra(history: str) -> bool:
 
 
 @R06.on_step("REP", "REJ", "RTU", "APR", history=_first_with_mra, needs=("sender",))
-def mra_promise_late(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def mra_promise_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     mra = _mra_before(connection, step)
     if mra is None:
         return
@@ -77,7 +75,7 @@ def _asked_again(connection: Connection, mra: Step, role: Role) -> int:
 
 
 @R06.on_event("ENDED", history=with_mra)
-def mra_promise_forgotten(event: Event, context: Context) -> Iterator[Verdict]:
+def mra_promise_forgotten(event: Event, context: Context) -> Verdicts:
     """An MRA that nothing followed from either side, although the capture goes on beyond its promise."""
     connection = event.connection
     for role in PEER:
@@ -139,7 +137,7 @@ R15 = rule(
 
 # The first answer to a REQ after an MRA of the passive side.
 @R15.on_step("REP", "REJ", history=matches(r"[^mpj]*m[^pj]*(?<!\^)[pj]"))
-def mra_stretched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def mra_stretched(connection: Connection, step: Step, context: Context) -> Verdicts:
     requests, mra = of_type(connection, "REQ"), _mra_before(connection, step)
     if step.sender != "passive" or mra is None or not requests:
         return

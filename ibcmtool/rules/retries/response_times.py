@@ -6,16 +6,13 @@ responder's port and too long by the round trip at the requester's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import ANSWER_TIMES, first, late, timed_out
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, gave_up, sender_of
 from ibcmtool.values import Duration, Evidence
 
@@ -45,7 +42,7 @@ R04 = rule(
 
 
 @R04.on_step("REP", "REJ", "MRA", history=first, when=late)
-def passive_too_slow(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def passive_too_slow(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or response_wait(connection.request, "active").assumed:
         return
     asked = _answered(connection, step, "REQ")
@@ -84,7 +81,7 @@ def _slow_active(connection: Connection, step: Step) -> bool:
 
 
 @R05.on_step("RTU", "REJ", "MRA", history=first, when=_slow_active, needs=("reply",))
-def active_too_slow(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def active_too_slow(connection: Connection, step: Step, context: Context) -> Verdicts:
     if timed_out(connection, step):
         return  # gave up: no REP had arrived that it could have answered
     asked = _answered(connection, step, "REP")
@@ -114,7 +111,7 @@ def _answered(connection: Connection, step: Step, question: str) -> list[Step]:
     return asked
 
 
-def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool = False) -> Iterator[Verdict]:
+def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool = False) -> Verdicts:
     """The verdict on a first answer: late for certain, or late only if the first sends arrived.
 
     begins: the capture does, with the message that is answered.

@@ -6,7 +6,7 @@ Senders may be slower than their timers (MAD flow control, back-off) without any
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from itertools import pairwise
 
 from ibcmtool.connections.connection_index import TWIN_WINDOW
@@ -15,9 +15,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Fields, Mra, Rep
 from ibcmtool.model import PEER, Connection, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, MRAED, before, between, fields_of, of_type, one_capture, sender_of, sends
 from ibcmtool.values import Duration, Tid
 
@@ -43,7 +42,7 @@ R01 = rule(
 
 
 @R01.on_step(*RETRIED, history=again)
-def too_many_sends(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def too_many_sends(connection: Connection, step: Step, context: Context) -> Verdicts:
     retries = max_cm_retries(connection.request)
     if retries is None:
         return
@@ -97,7 +96,7 @@ R02 = rule(
 
 
 @R02.on_step(*RETRIED, history=again, needs=("request", "sender"))
-def retransmit_too_early(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retransmit_too_early(connection: Connection, step: Step, context: Context) -> Verdicts:
     role = sender_of(step)
     wait = response_wait(connection.request, role)
     tries = sends(connection, step)
@@ -159,7 +158,7 @@ R03 = rule(
 
 
 @R03.on_step("REQ", "REP", history=again, needs=("sender",))
-def retransmit_despite_mra(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retransmit_despite_mra(connection: Connection, step: Step, context: Context) -> Verdicts:
     mra = _mra_since_last_send(connection, step)
     if mra is None:
         return
@@ -217,7 +216,7 @@ R08 = rule(
 
 
 @R08.on_step("REQ", "REP", "RTU", "DREQ", history=anew, needs=("intact",))
-def changed_retransmission(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def changed_retransmission(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     for earlier in of_type(connection, message.type):
         old = earlier.message

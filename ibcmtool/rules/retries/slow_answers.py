@@ -6,16 +6,15 @@ port.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, slow
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between
 from ibcmtool.values import Duration
 
@@ -60,7 +59,7 @@ R11 = rule(
 
 
 @R11.on_step("REP", history=matches("Qp"), when=slow)
-def near_timeout_setup(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def near_timeout_setup(connection: Connection, step: Step, context: Context) -> Verdicts:
     answer, allowed = step.message.time - connection.opened, response_wait(connection.request, "active").nominal
     if connection.opened - context.start <= DISORDER or not allowed // 2 < answer <= allowed:
         return
@@ -91,7 +90,7 @@ R12 = rule(
 
 
 @R12.on_step("REP", history=matches(r"Q(\^Q)+p"), when=slow)
-def slow_without_mra(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def slow_without_mra(connection: Connection, step: Step, context: Context) -> Verdicts:
     allowed = response_wait(connection.request, "active").nominal
     if not DISORDER < between(connection.steps[-2], step) <= allowed:
         return
@@ -126,18 +125,16 @@ ASKED_AFTER_REPLY = matches(r"(?=[^UM]*$)[^p]*p.*\^Q.*")
 
 
 @R13.on_step("REP", history=ASKED_AFTER_REPLY, once="subject")
-def reply_came_late(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def reply_came_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     return _asked_in_vain(connection, connection.steps[:-1], step, context)
 
 
 @R13.on_event("ENDED", history=ASKED_AFTER_REPLY, once="subject")
-def reply_never_came(event: Event, context: Context) -> Iterable[Verdict]:
+def reply_never_came(event: Event, context: Context) -> Verdicts:
     return _asked_in_vain(event.connection, event.connection.steps, None, context)
 
 
-def _asked_in_vain(
-    connection: Connection, steps: Sequence[Step], reply: Step | None, context: Context
-) -> Iterator[Verdict]:
+def _asked_in_vain(connection: Connection, steps: Sequence[Step], reply: Step | None, context: Context) -> Verdicts:
     """The verdict on REQs among these steps, up to the repeated REP if it came."""
     replies = [step for step in steps if step.message.type == "REP"]
     wait, retries = response_wait(connection.request, "passive"), max_cm_retries(connection.request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
@@ -11,9 +9,8 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale, rej_reason, rejected
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of, of_type, role_of
 from ibcmtool.values import Duration, Guid, Qpn
 
@@ -36,7 +33,7 @@ S08 = rule(
 
 
 @S08.on_step("REJ", history=first, when=refused_as_stale)
-def stale_without_cause(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def stale_without_cause(connection: Connection, step: Step, context: Context) -> Verdicts:
     refused, end = (
         (connection.request, connection.active) if step.sender == "passive" else (connection.reply, connection.passive)
     )
@@ -74,7 +71,7 @@ S10 = rule(
 
 
 @S10.on_step("RTU", history=rejected)
-def stale_refusal_ignored(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def stale_refusal_ignored(connection: Connection, step: Step, context: Context) -> Verdicts:
     reject = connection.reject
     if reject is None or step.disposition != "unexpected" or step.sender == reject.sender:
         return
@@ -113,7 +110,7 @@ def _one_let_go(history: str) -> bool:
 
 
 @S11.on_event("ENDED", history=_one_let_go)
-def half_open(event: Event, context: Context) -> Iterator[Verdict]:
+def half_open(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     if connection.outcome not in ("rejected", "timed_out", "half_open") or connection.reply is None:
         return
@@ -174,7 +171,7 @@ def _one_dreq(history: str) -> bool:
 
 
 @S12.on_event("DREQ_EXHAUSTED", "ENDED", history=_one_dreq)
-def dreq_not_repeated(event: Event, context: Context) -> Iterator[Verdict]:
+def dreq_not_repeated(event: Event, context: Context) -> Verdicts:
     connection = event.connection
     (dreq,) = of_type(connection, "DREQ")
     role = role_of(dreq)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn, times
 from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.stale.holders import last_message, numbers
 from ibcmtool.rules.steps import of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
@@ -37,7 +34,7 @@ S02 = rule(
 
 
 @S02.on_event("STALE_DUTY")
-def stale_refused(event: Event, context: Context) -> Iterator[Verdict]:
+def stale_refused(event: Event, context: Context) -> Verdicts:
     connection, old = event.connection, event.related
     reject = connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
@@ -142,7 +139,7 @@ S03 = rule(
 
 
 @S03.on_event("STALE_DUTY")
-def stale_without_dreq(event: Event, context: Context) -> Iterator[Verdict]:
+def stale_without_dreq(event: Event, context: Context) -> Verdicts:
     old, reject = event.related, event.connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
     if event.step is not None or old is None or conflict is None or reject is None:
@@ -185,13 +182,13 @@ S13 = rule(
 
 
 @S13.on_step("REJ", history=first, when=refused_as_stale, needs=("sender",))
-def stale_refusal(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def stale_refusal(connection: Connection, step: Step, context: Context) -> Verdicts:
     context.memory["S13"][step.message.source] = (step, connection)  # the newest of each port
     return ()
 
 
 @S13.on_step("DREQ", history=first, needs=("sender",))
-def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Verdicts:
     refusals = context.memory["S13"]
     if not refusals or connection.stale_by is not None or connection.established is None:
         return ()

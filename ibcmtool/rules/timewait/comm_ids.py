@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import DUPLICATE_COMM_ID
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import comm_id, duration, end_name
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import CommId, Duration
 
@@ -39,7 +36,7 @@ T03 = rule(
 
 
 @T03.on_step("REQ", history=_one_req, when=entangled)
-def comm_id_reused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, time = connection.comm_id_conflict, step.message.time
     if conflict is None:
         return
@@ -75,7 +72,7 @@ T04 = rule(
 
 
 @T04.on_step("REJ", history=first)
-def comm_id_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def comm_id_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = step.message.fields
     if isinstance(fields, Rej) and fields.reason == DUPLICATE_COMM_ID:
         identifier = connection.active.comm_id or 0
@@ -102,7 +99,7 @@ T07 = rule(
 
 
 @T07.on_step("REP", history=first, when=entangled)
-def ghost_req(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     old = connection.late_duplicate_of
     if old is None:
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
@@ -11,9 +9,8 @@ from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.rules.steps import of_type, receiver_end, request_of, sender_end
 from ibcmtool.values import Duration, Qpn
@@ -40,7 +37,7 @@ T05 = rule(
 
 
 @T05.on_step("DREQ", history=first, when=_ignored, needs=("sender", "request"))
-def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
     sender, receiver = sender_end(connection, step), receiver_end(connection, step)
     named, request = _named(step), request_of(connection)
     if named is None or receiver.qpn in (None, named) or request.transport_service_type == EXTENDED:
@@ -75,7 +72,7 @@ T06 = rule(
 
 
 @T06.on_event("DREQ_EXHAUSTED", needs=("request",))
-def not_answered_again(event: Event, context: Context) -> Iterator[Verdict]:
+def not_answered_again(event: Event, context: Context) -> Verdicts:
     connection, role = event.connection, event.role
     dreqs = of_type(connection, "DREQ", sender=role)
     dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
@@ -105,7 +102,7 @@ def _after_ignored(connection: Connection, step: Step) -> bool:
 
 
 @T06.on_step("DREP", when=_after_ignored, needs=("sender",))
-def wrong_one_answered(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def wrong_one_answered(connection: Connection, step: Step, context: Context) -> Verdicts:
     last, right = connection.steps[-2], sender_end(connection, step).qpn
     named = _named(last)
     if last.sender == step.sender or right is None or named is None or named == right:
@@ -135,7 +132,7 @@ T09 = rule(
 
 
 @T09.on_event("DREQ_EXHAUSTED")
-def one_sided_timewait(event: Event, context: Context) -> Iterator[Verdict]:
+def one_sided_timewait(event: Event, context: Context) -> Verdicts:
     connection, role = event.connection, event.role
     if role is None:
         return

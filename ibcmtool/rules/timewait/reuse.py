@@ -8,7 +8,7 @@ the longest it is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
@@ -17,9 +17,8 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.messages import Rep, Reply, Req, Request
 from ibcmtool.model import Conflict, Connection, Step, Timewait
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import ended_in_sight
 from ibcmtool.values import Duration, Qpn, Time
 
@@ -71,7 +70,7 @@ T01 = rule(
 
 
 @T01.on_step("REQ", "REP", history=first, when=entangled)
-def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     for reuse in _reuses(connection, step, context):
         if reuse.surely_early(step.message.time):
             yield _early(connection, step, reuse, reuse.timewait.minimum, "the shortest possible timewait of")
@@ -93,7 +92,7 @@ T02 = rule(
 
 
 @T02.on_step("REQ", "REP", history=first, when=entangled)
-def reused_early(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def reused_early(connection: Connection, step: Step, context: Context) -> Verdicts:
     for reuse in _reuses(connection, step, context):
         timewait = reuse.timewait
         if reuse.surely_early(step.message.time):
@@ -158,7 +157,7 @@ T08 = rule(
 
 
 @T08.on_step("REQ", "REP", history=first, when=entangled)
-def short_timewait(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def short_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     for reuse in _reuses(connection, step, context):
         if not reuse.surely_early(step.message.time):
             continue
@@ -191,21 +190,21 @@ T10 = rule(
 
 # One connection for each CA: a reconnecting consumer comes back before others close theirs, or is not worth a line.
 @T10.on_step("DREP", history=first)
-def closed(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def closed(connection: Connection, step: Step, context: Context) -> Verdicts:
     if connection.active.ca_guid:
         context.memory["T10"][connection.active.ca_guid] = connection
     return ()
 
 
 @T10.on_step("REQ", history=first)
-def reconnect_in_timewait(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def reconnect_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     old: Connection | None = context.memory["T10"].get(connection.active.ca_guid)
     if old is None or old.active.name != connection.active.name:
         return ()
     return _reconnect(connection, step, old)
 
 
-def _reconnect(connection: Connection, step: Step, old: Connection) -> Iterator[Verdict]:
+def _reconnect(connection: Connection, step: Step, old: Connection) -> Verdicts:
     active, timewait = connection.active, old.active.timewait
     if old is connection or timewait is None or not _same_consumer(old, connection):
         return
