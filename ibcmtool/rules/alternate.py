@@ -54,9 +54,9 @@ def lap_after_the_end(connection: Connection, step: Step, context: Context) -> V
             if gap > DISORDER:
                 yield Verdict(
                     f"{end_name(sender_end(connection, step))} sent a LAP {duration(gap)} after its own {kind}.",
-                    (earlier, step),
                     {"gap": Duration(gap)},
                     (one_clock(earlier, step),),
+                    steps=(earlier, step),
                 )
             return
 
@@ -74,9 +74,9 @@ def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Verd
         if earlier.message.type == "LAP" and earlier.sender == "active" and gap > DISORDER:
             yield Verdict(
                 f"{end_name(connection.active)} sent a LAP {duration(gap)} before its RTU.",
-                (earlier, step),
                 {"gap": Duration(gap)},
                 (unopposed("complete"),),
+                steps=(earlier, step),
             )
             return
 
@@ -101,8 +101,7 @@ def _with_apr(history: str) -> bool:
 
 
 @L02.on_event("ENDED", history=_with_apr, needs=("request",))
-def apr_without_lap(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def apr_without_lap(connection: Connection, event: Event, context: Context) -> Verdicts:
     for role in PEER:
         aprs, received = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
         laps = of_type(connection, "LAP", sender=PEER[role])
@@ -112,9 +111,9 @@ def apr_without_lap(event: Event, context: Context) -> Verdicts:
             yield Verdict(
                 f"APR from {end_name(connection.end(role))}, but no LAP from {end_name(connection.peer(role))} was"
                 " captured before it in this connection.",
-                (aprs[0],),
                 {"sender": role, "ap_status": fields_of(aprs[0], Apr).ap_status},
                 (unopposed("complete"),),
+                steps=(aprs[0],),
             )
 
 
@@ -138,7 +137,7 @@ def _first_of_passive(history: str) -> bool:
 @L03.on_step("LAP", history=_first_of_passive, needs=("request",))
 def lap_from_passive(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender == "passive":
-        yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", (step,), {"sender": step.sender})
+        yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", {"sender": step.sender})
 
 
 L04 = rule(
@@ -165,9 +164,9 @@ def repeated_while_another_waits(connection: Connection, step: Step, context: Co
     yield Verdict(
         f"LAP repeated {duration(step.message.time - other.message.time)} after"
         f" {end_name(sender_end(connection, step))} had sent another one: both wait for an APR.",
-        (step.retransmission_of or step, other, step),
         _compared(other, step),
         (one_clock(other, step),),
+        steps=(step.retransmission_of or step, other, step),
     )
 
 
@@ -182,9 +181,9 @@ def another_lap(connection: Connection, step: Step, context: Context) -> Verdict
         yield Verdict(
             f"Another LAP {duration(gap)} after the one before, whose APR was not captured: it may be missing here, or"
             " both are under way.",
-            (other, step),
             _compared(other, step),
             (weakened("complete"),),
+            steps=(other, step),
             severity="info",
         )
 
@@ -246,7 +245,6 @@ def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdi
         yield Verdict(
             f"LAP of {end_name(sender_end(connection, step))} names QPN {qpn(named)}, but {end_name(receiver)} uses"
             f" {qpn(right)} in this connection.",
-            (step,),
             {"named_qpn": Qpn(named), "qpn": Qpn(right)},
         )
 
@@ -276,4 +274,4 @@ def _on_roce(connection: Connection, step: Step) -> bool:
 
 @L06.on_step("LAP", "APR", history=_first_of_path, when=_on_roce)
 def lap_on_roce(connection: Connection, step: Step, context: Context) -> Verdicts:
-    yield Verdict(f"{step.message.type} on {connection.transport}.", (step,), {"transport": connection.transport})
+    yield Verdict(f"{step.message.type} on {connection.transport}.", {"transport": connection.transport})

@@ -39,15 +39,14 @@ class Verdict(NamedTuple):
     """What one rule says of what it was shown. The judge makes the Finding from it and from the rule's own texts."""
 
     message: str  # one or two sentences with the numbers in them
-    steps: Sequence[Step]  # the messages it speaks of; their frames become the finding's frames
     evidence: Evidence  # the numbers that it was computed from
     rests_on: Sequence[Ground] = ()  # the confidence follows from it; nothing: certain, as the frames say it
     severity: Severity | None = None  # None: the rule's own
-    connection: Connection | None = None  # None: that of the event
+    steps: Sequence[Step] | None = None  # the messages it speaks of, for their frames; None: that of the event
     related: Sequence[Connection] = ()
     advice: str | None = None  # None: the rule's own
     policy: PolicyScope = "both"
-    frames: Sequence[tuple[int, int]] = ()  # (file, frame), where there are no steps
+    frames: Sequence[tuple[int, int]] = ()  # (file, frame), where it speaks of no steps
     time: int | None = None  # None: that of the last step, or of the event
     subject: Hashable = None  # what a rule with once="subject" speaks of
 
@@ -63,7 +62,7 @@ class CaptureEnd(NamedTuple):
 
 
 StepJudge = Callable[[Connection, Step, Context], Verdicts]
-EventJudge = Callable[[Event, Context], Verdicts]
+EventJudge = Callable[[Connection, Event, Context], Verdicts]
 EndJudge = Callable[[CaptureEnd, Context], Verdicts]
 HistoryTest = Callable[[str], bool]  # of the connection's history, which ends with the message
 StepTest = Callable[[Connection, Step], bool]

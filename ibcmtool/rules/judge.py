@@ -110,7 +110,7 @@ class Judge:
         end = CaptureEnd(inputs, forgotten)
         for rule, judge in self._ends:
             for verdict in judge(end, self.context):
-                yield finding(rule, verdict, None, None)
+                yield finding(rule, verdict)
 
     def _judge_step(self, asked: Sequence[Asked], event: Event, step: Step) -> list[Finding]:
         found: list[tuple[int, Iterator[Finding]]] = []
@@ -133,15 +133,15 @@ class Judge:
         found: list[Finding] = []
         for rule, handler in asked:
             if not handler.needs or _met(handler.needs, connection, event.step):
-                verdicts = handler.judge(event, self.context)
+                verdicts = handler.judge(connection, event, self.context)
                 if verdicts:
                     found += self._findings(rule, handler.once, verdicts, event)
         return found
 
     def _findings(self, rule: Rule, once: Once | None, verdicts: Iterable[Verdict], event: Event) -> Iterator[Finding]:
         for verdict in verdicts:
-            if once is None or self._is_new(rule, once, verdict, event.connection):
-                yield finding(rule, verdict, event.connection, event.time)
+            if once is None or self._is_new(rule, once, verdict, event):
+                yield finding(rule, verdict, event)
 
     def _plan(self, kind: str, history: str) -> Plan:
         """Find out what such a message calls for, and remember it."""
@@ -164,13 +164,13 @@ class Judge:
         ]
         return _kept(self._event_plans, kind, history, asked)
 
-    def _is_new(self, rule: Rule, once: Once, verdict: Verdict, connection: Connection) -> bool:
+    def _is_new(self, rule: Rule, once: Once, verdict: Verdict, event: Event) -> bool:
         """Whether the rule has not spoken of this subject yet; from now on it has."""
         subject: Hashable = None
         if once == "port":
-            subject = verdict.steps[-1].message.source
+            subject = _steps(verdict, event)[-1].message.source
         elif once == "connection":
-            subject = connection.id
+            subject = event.connection.id
         elif once == "subject":
             subject = verdict.subject
         known = self._subjects[rule.code]
@@ -212,21 +212,28 @@ def _met(needs: Sequence[Need], connection: Connection, step: Step | None) -> bo
     return True
 
 
-def finding(rule: Rule, verdict: Verdict, connection: Connection | None, time: int | None) -> Finding:
+def _steps(verdict: Verdict, event: Event | None) -> Sequence[Step]:
+    """The messages that a verdict speaks of."""
+    if verdict.steps is not None:
+        return verdict.steps
+    return () if event is None or event.step is None else (event.step,)
+
+
+def finding(rule: Rule, verdict: Verdict, event: Event | None = None) -> Finding:
     """The record for the reports: the rule's texts around the verdict's sentence and numbers."""
-    messages = [step.message for step in verdict.steps]
-    subject = verdict.connection or connection
-    if verdict.time is not None or not messages:
-        time = verdict.time if verdict.time is not None else time
-    else:
+    messages = [step.message for step in _steps(verdict, event)]
+    time = verdict.time
+    if time is None and messages:
         time = messages[-1].time
+    elif time is None and event is not None:
+        time = event.time
     return Finding(
         code=rule.code,
         name=rule.name,
         severity=verdict.severity or rule.severity,
         confidence=confidence(verdict.rests_on),
         policy=verdict.policy,
-        connection=None if subject is None else subject.id,
+        connection=None if event is None else event.connection.id,
         related=tuple(other.id for other in verdict.related),
         frames=tuple((message.file, message.frame) for message in messages) or tuple(verdict.frames),
         message=verdict.message,

@@ -38,19 +38,19 @@ def _answer_alone(history: str) -> bool:
 
 
 @I01.on_event("ENDED", history=_answer_alone)
-def sidr_rep_without_req(event: Event, context: Context) -> Verdicts:
-    (step,) = event.connection.steps
+def sidr_rep_without_req(connection: Connection, event: Event, context: Context) -> Verdicts:
+    (step,) = connection.steps
     message, number = step.message, fields_of(step, SidrRep).request_id or 0
     age = message.time - context.start
     if age <= LONGEST_REQUEST_SPAN or message.destination not in context.ports.heard:
         return
-    if context.covered(event.connection, message.time - LONGEST_REQUEST_SPAN, message.time):
+    if context.covered(connection, message.time - LONGEST_REQUEST_SPAN, message.time):
         yield Verdict(
             f"SIDR_REP to {address(message.destination)} answers Request ID {comm_id(number)}, but no SIDR_REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
-            (step,),
             {"request_id": CommId(number), "tid": Tid(message.tid), "capture_age": Duration(age)},
             (unopposed("complete"),),
+            steps=(step,),
         )
 
 
@@ -89,7 +89,6 @@ def sidr_rep_contradictory(connection: Connection, step: Step, context: Context)
     number = None if fields.qpn is None else Qpn(fields.qpn)
     yield Verdict(
         sentence,
-        (step,),
         {"status": fields.status, "qpn": number, "q_key": fields.q_key},
         severity="info" if fields.status else None,
     )
@@ -128,8 +127,8 @@ def sidr_other_service(connection: Connection, step: Step, context: Context) -> 
         yield Verdict(
             f"{end_name(connection.passive)} was asked for service {service_id(asked)} and resolved"
             f" {service_id(answered)}.",
-            (*of_type(connection, "SIDR_REQ")[:1], step),
             {"asked": ServiceId(asked), "answered": ServiceId(answered)},
+            steps=(*of_type(connection, "SIDR_REQ")[:1], step),
         )
 
 
@@ -172,8 +171,8 @@ def sidr_request_id(connection: Connection, step: Step, context: Context) -> Ver
         yield Verdict(
             f"SIDR_REQ sent {MOST_SENDS + 1} times over {duration(span)} by {end_name(connection.active)}; CMs give up"
             f" after {MOST_SENDS} by default.",
-            (original, step),
             {"sends": MOST_SENDS + 1, "span": Duration(span)},
+            steps=(original, step),
             severity="info",
         )
 
@@ -189,9 +188,9 @@ def _two_requests(connection: Connection, known: Step, step: Step, related: tupl
     return Verdict(
         f"{end_name(connection.active)} uses Request ID {comm_id(identifier)} for another request {duration(gap)} after"
         " the first, to which no answer was captured.",
-        (known, step),
         {"request_id": CommId(identifier), "gap": Duration(gap)},
         (unopposed("complete") if one_capture(known, step) else weakened("complete"),),
+        steps=(known, step),
         related=related,
     )
 
@@ -217,8 +216,7 @@ def _answered_anew(history: str) -> bool:
 
 
 @I05.on_event("ENDED", history=_answered_anew)
-def sidr_two_answers(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def sidr_two_answers(connection: Connection, event: Event, context: Context) -> Verdicts:
     requests = of_type(connection, "SIDR_REQ")
     answers = [step for step in of_type(connection, "SIDR_REP") if step.retransmission_of is None]
     one = answers[0]
@@ -231,9 +229,9 @@ def sidr_two_answers(event: Event, context: Context) -> Verdicts:
         f"{end_name(connection.passive)} answered Request ID {comm_id(connection.active.comm_id)} with {_words(one)}"
         f" and {duration(other.message.time - one.message.time)} later with {_words(other)}"
         + ("; the request was repeated in between." if repeated else "; no repeated request was captured in between."),
-        (one, other),
         {"requests": asked, "answers": [list(_answer(one)), list(_answer(other))]},
         (proved("complete") if repeated else weakened("complete"),),
+        steps=(one, other),
         severity="info" if repeated else None,
     )
 

@@ -10,7 +10,7 @@ from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import address, duration
 from ibcmtool.messages import Req
-from ibcmtool.model import Conflict, Connection, End, Role, Step, Timewait
+from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
@@ -44,9 +44,10 @@ def sender_of(step: Step) -> Role:
     return "active" if step.sender == "active" else "passive"
 
 
-def role_of(step: Step) -> Role | None:
-    """The role of a step's sender; None where the capture does not tell."""
-    return None if step.sender == "unknown" else step.sender
+def role_of(event: Event) -> Role:
+    """The end that a deadline has passed for: of an event that has one (model.EVENT_KINDS)."""
+    assert event.role is not None
+    return event.role
 
 
 def sender_end(connection: Connection, step: Step) -> End:

@@ -86,7 +86,7 @@ def made(code: str, **of_step: Any) -> Rule:
 
     @entry.on_step("REQ", **of_step)
     def speak(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
-        yield Verdict("Spoken.", (step,), {"spoken": True}, subject=connection.active.qpn)
+        yield Verdict("Spoken.", {"spoken": True}, subject=connection.active.qpn)
 
     return entry
 

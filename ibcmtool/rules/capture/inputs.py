@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Rej
-from ibcmtool.model import Event
+from ibcmtool.model import Connection, Event
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.values import Duration
 
@@ -32,7 +32,6 @@ def input_incomplete(end: CaptureEnd, context: Context) -> Verdicts:
             yield Verdict(
                 f"{info.path}: {info.damage}. Everything before that was used ({info.frames} frames,"
                 f" {info.cm_messages} with CM messages).",
-                (),
                 {"frames": info.frames, "cm_messages": info.cm_messages},
                 # The last whole frame: the damage begins right behind it.
                 frames=((file, info.frames),) if info.frames else (),
@@ -42,7 +41,6 @@ def input_incomplete(end: CaptureEnd, context: Context) -> Verdicts:
             yield Verdict(
                 f"{info.path}: {info.cut_messages} of {info.cm_messages} CM messages are shorter than on the wire (snap"
                 " length); fields beyond the cut are unknown.",
-                (),
                 {"cut_messages": info.cut_messages, "cm_messages": info.cm_messages},
                 severity="info",
                 time=info.first_time,
@@ -69,8 +67,7 @@ def _no_req(history: str) -> bool:
 
 
 @C02.on_event("ENDED", history=_no_req)
-def begins_inside(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def begins_inside(connection: Connection, event: Event, context: Context) -> Verdicts:
     if connection.outcome != "partial" or connection.request is not None or not connection.steps:
         return
     first = connection.steps[0].message
@@ -85,8 +82,8 @@ def begins_inside(event: Event, context: Context) -> Verdicts:
             if unheard
             else ""
         ),
-        connection.steps,
         {"first_message": first.type, "after_start": Duration(after), "messages": len(connection.steps)},
+        steps=connection.steps,
         advice="Capture at the requester: if it sends its REQs, they are lost on the way here." if unheard else None,
     )
 
@@ -118,7 +115,6 @@ def clocks_apart(end: CaptureEnd, context: Context) -> Verdicts:
         yield Verdict(
             f"The clock of {info.path} is {duration(abs(apart))} {way} that of {end.inputs[0].path}, by {proof}; its"
             " times were shifted by that.",
-            (),
             {"offset": Duration(apart), "shared_packets": shared},
             time=info.first_time,
         )
@@ -145,6 +141,5 @@ def history_full(end: CaptureEnd, context: Context) -> Verdicts:
         yield Verdict(
             f"{end.forgotten:,} connections were forgotten before their timewait and late repetitions were surely past:"
             " more ended at once than are remembered.",
-            (),
             {"forgotten": end.forgotten},
         )

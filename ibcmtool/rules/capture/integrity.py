@@ -63,8 +63,8 @@ def bad_icrc(connection: Connection, step: Step, context: Context) -> Verdicts:
         f"{message.type} from {address(source)} to {address(destination)} was captured with a wrong ICRC: a receiver "
         f"that got it so has dropped it. That is why it came again {duration(gap)} later (frame {message.frame})."
         + (f" So far {count} messages between these ports were damaged." if count > 1 else ""),
-        (damaged, step),
         {"repeated_after": Duration(gap), "damaged_between_ports": count},
         (unopposed("received"),),
+        steps=(damaged, step),
         severity="warning" if count == 2 else None,
     )

@@ -73,10 +73,10 @@ C05 = rule(
 
 
 @C05.on_event("ENDED")
-def lost_on_the_way(event: Event, context: Context) -> Verdicts:
-    if not context.coverage.several or event.connection.proxied_copy_of is not None:
+def lost_on_the_way(connection: Connection, event: Event, context: Context) -> Verdicts:
+    if not context.coverage.several or connection.proxied_copy_of is not None:
         return ()  # a proxy between the places sends packets of its own
-    return _missing(event.connection, context)
+    return _missing(connection, context)
 
 
 def _missing(connection: Connection, context: Context) -> Verdicts:
@@ -211,7 +211,6 @@ def _verdict(
         )
     return Verdict(
         " ".join(sentences),
-        lost or uncaptured,
         {
             "lost": len(lost),
             "not_captured": len(uncaptured),
@@ -221,6 +220,7 @@ def _verdict(
             "packets_there": packets,
         },
         (unopposed("complete") if complete else weakened("complete"),),
+        steps=lost or uncaptured,
     )
 
 

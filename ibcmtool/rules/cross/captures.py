@@ -62,7 +62,6 @@ def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
         sentence = f"One direction is missing {share}, mostly what {_named(names)} sent; elsewhere it is there."
     yield Verdict(
         sentence,
-        (),
         {
             "one_sided": known.one_sided,
             "connections": known.exchanges,
@@ -85,7 +84,6 @@ def numbers_skipped(end: CaptureEnd, context: Context) -> Verdicts:
             f"{end.inputs[file].path}: all connections are those of {address(source)}, which numbered"
             f" {number(seen + missing)} QP1 packets, {number(missing)} of which are not here: its other management"
             " traffic, what a filter left out, or packets that the capture lost.",
-            (),
             {"seen": seen, "missing": missing, "address": address(source)},
             (weakened("complete"),),
         )
@@ -119,7 +117,6 @@ def time_goes_back(end: CaptureEnd, context: Context) -> Verdicts:
         yield Verdict(
             f"{end.inputs[file].path}: frame {frame} is {duration(largest)} earlier than one before it; in all"
             f" {count(messages, 'CM message')} out of order by more than {duration(DISORDER)}.",
-            (),
             {"largest": Duration(largest), "messages": messages},
             frames=((file, frame),),
             time=time,

@@ -49,9 +49,9 @@ def qp_shared(connection: Connection, step: Step, context: Context) -> Verdicts:
         yield Verdict(
             f"QP {qpn(number)} of CA {guid(ca)} goes to {end_name(connection.peer(role))} here, and to"
             f" {end_name(old_peer)} in connection {other.id}, which is open as far as the capture shows.",
-            (*other.steps[:1], step),
             {"qpn": Qpn(number), "ca_guid": Guid(ca), "other_opened": Time(other.opened)},
             (weakened("complete"),),
+            steps=(*other.steps[:1], step),
             related=(other,),
             subject=(ca, number),
         )
@@ -95,9 +95,9 @@ def _given_twice(connection: Connection, step: Step, other: Connection, context:
     yield Verdict(
         f"{end_name(end)} gave Communication ID {comm_id(number)} to this connection while another one of CA"
         f" {guid(ca)}, established with {end_name(other.peer(owners[0].role))}, still has it.",
-        (*other.steps[:1], reply),
         {"comm_id": CommId(number), "ca_guid": Guid(ca), "same_address": same_place},
         (unopposed("complete") if same_place else weakened("same machine"),),
+        steps=(*other.steps[:1], reply),
         severity=None if same_place else "warning",
         related=(other,),
     )
@@ -151,7 +151,6 @@ def _restart(fall: Fall) -> Verdicts:
     yield Verdict(
         f"QP1 of {address(message.source)} fell from PSN {old_psn} back to {psn} within"
         f" {duration(message.time - before.time)}, {' and '.join(changes)}: its host rebooted, or reloaded the driver.",
-        (fall.last, fall.step),
         {
             "last_psn": Psn(old_psn),
             "psn": Psn(psn),
@@ -161,6 +160,7 @@ def _restart(fall: Fall) -> Verdicts:
             "tid_high": agent,
         },
         (unopposed("same machine") if likely else weakened("same machine"),),
+        steps=(fall.last, fall.step),
     )
 
 
@@ -186,7 +186,7 @@ X05 = rule(
 
 
 @X05.on_event("SIGHTING", once="subject")
-def captured_twice(event: Event, context: Context) -> Verdicts:
+def captured_twice(connection: Connection, event: Event, context: Context) -> Verdicts:
     step = event.step
     if step is None or not step.sightings:
         return
@@ -197,7 +197,6 @@ def captured_twice(event: Event, context: Context) -> Verdicts:
     yield Verdict(
         f"Packets are captured twice {where}; each counts once. First seen: {original.type} with PSN {original.psn},"
         f" frame {original.frame} and again as frame {copy.frame} {duration(gap)} later.",
-        (step,),
         {"files": list(files), "psn": Psn(original.psn or 0), "copy_frame": copy.frame, "gap": Duration(gap)},
         subject=files,
     )
@@ -229,7 +228,7 @@ def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Verd
     gap = step.message.time - other.message.time
     yield Verdict(
         f"DREQ of the {step.sender} side {duration(gap)} after that of the {other.sender} side, before any DREP.",
-        (other, step),
         {"gap": Duration(gap)},
         (one_clock(other, step),),
+        steps=(other, step),
     )

@@ -41,8 +41,7 @@ X07 = rule(
 
 
 @X07.on_event("ENDED", once="subject")
-def other_implementation(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def other_implementation(connection: Connection, event: Event, context: Context) -> Verdicts:
     for end in (connection.active, connection.passive):
         if _unusual(end) or _contradicted(end):
             return _verdicts(connection)
@@ -71,9 +70,9 @@ def _verdicts(connection: Connection) -> Verdicts:
         sentence = f"{end_name(end)} (CA {guid(ca)}) runs the CM of {known.name}, by {known.sign}"
         verdict = Verdict(
             f"{sentence}. {HABITS.get(known.name, '')}",
-            [step for step in connection.steps if step.sender == end.role][:1],
             {"implementation": known.name, "ca_guid": Guid(ca)},
             (recognised(known),),
+            steps=[step for step in connection.steps if step.sender == end.role][:1],
             subject=ca,
         )
         if _unusual(end):

@@ -94,7 +94,7 @@ def reserved_bits(connection: Connection, step: Step, context: Context) -> Verdi
             values[name] = value
     if values:
         found = listed([f"{_place(name)} is 0x{value:x}" for name, value in values.items()])
-        yield Verdict(f"In the {sent_by(step)} {found}.", (step,), values, subject=(message.source, kind))
+        yield Verdict(f"In the {sent_by(step)} {found}.", values, subject=(message.source, kind))
 
 
 def _place(name: str) -> str:
@@ -132,7 +132,6 @@ def mad_header(connection: Connection, step: Step, context: Context) -> Verdicts
     if found:
         yield Verdict(
             f"{sent_by(step)} has {listed(found)}.",
-            (step,),
             {"class_version": message.class_version, "method": message.method, "status": status},
             subject=(message.source, message.class_version, message.method, status),
         )
@@ -160,7 +159,6 @@ def source_qp(connection: Connection, step: Step, context: Context) -> Verdicts:
     if around is not None and around.source_qp != GSI_QPN and not redirections:
         yield Verdict(
             f"{sent_by(step)} comes from QP {qpn(around.source_qp)} instead of QP1, and no redirection was captured.",
-            (step,),
             {"source_qp": around.source_qp},
             (unopposed("complete"),),
         )

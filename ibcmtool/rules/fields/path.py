@@ -99,7 +99,6 @@ def partition_mismatch(connection: Connection, step: Step, context: Context) -> 
         return
     yield Verdict(
         f"The {message.type} asks for P_Key 0x{asked:04x}, but its packet has P_Key 0x{used:04x}.",
-        (step,),
         {"partition_key": asked, "bth_partition_key": used},
         subject=(message.source, message.destination, asked),
     )
@@ -131,7 +130,6 @@ def subnet_local(connection: Connection, step: Step, context: Context) -> Verdic
     if found:
         yield Verdict(
             f"Subnet Local {listed(found)}.",
-            (step,),
             {"contradictions": len(found)},
             (weakened("meaning"),),
             subject=(message.source, message.destination, len(found)),
@@ -174,7 +172,6 @@ def alternate_path(connection: Connection, step: Step, context: Context) -> Verd
     if fault is not None:
         yield Verdict(
             f"The REQ has an alternate path {fault}.",
-            (step,),
             {
                 "local_lid": path.local_lid,
                 "remote_lid": path.remote_lid,
@@ -227,7 +224,6 @@ def path_not_packet(connection: Connection, step: Step, context: Context) -> Ver
     if found:
         yield Verdict(
             f"The REQ's path goes {listed(found)}.",
-            (step,),
             {"source": address(message.source), "destination": address(message.destination)},
             (weakened("meaning"),),
             subject=(message.source, message.destination),

@@ -73,7 +73,7 @@ def bad_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
         number, name, service = fields.remote_qpn, "Remote QPN", unopposed("complete")
     if number is not None and number in SPECIAL_QPNS:
         sentence = f"{sent_by(step)} has {name} {qpn(number)}: {SPECIAL_QPNS[number]}."
-        yield Verdict(sentence, (step,), {"qpn": Qpn(number)}, (service,))
+        yield Verdict(sentence, {"qpn": Qpn(number)}, (service,))
 
 
 F02 = rule(
@@ -106,8 +106,8 @@ def read_depth(connection: Connection, step: Step, context: Context) -> Verdicts
     yield Verdict(
         f"{end_name(connection.passive)} wants Initiator Depth {wanted}, but the REQ offers Responder Resources"
         f" {offered}.",
-        (connection.steps[0], step),
         {"initiator_depth": wanted, "responder_resources": offered},
+        steps=(connection.steps[0], step),
     )
 
 
@@ -135,7 +135,6 @@ def transport_type(connection: Connection, step: Step, context: Context) -> Verd
     what = "2 (reliable datagrams)" if datagrams else f"3 with Extended Transport Type {extended}"
     yield Verdict(
         f"REQ of {end_name(connection.active)} asks for Transport Service Type {what}.",
-        (step,),
         {"transport_service_type": service, "extended_transport_type": extended},
         (proved("meaning") if datagrams else unopposed("meaning"),),
     )
@@ -173,7 +172,6 @@ def undefined_code(connection: Connection, step: Step, context: Context) -> Verd
     found = listed([f"{_CODE_NAMES[name]} {value}" for name, value in wrong.items()])
     yield Verdict(
         f"{sent_by(step)} has {found}, which {'no known edition defines' if newer else 'is not defined'}.",
-        (step,),
         wrong,
         (weakened("meaning") if newer else proved("meaning"),),
         severity="info" if newer else None,
@@ -212,7 +210,6 @@ def srq_flow_control(connection: Connection, step: Step, context: Context) -> Ve
     )
     yield Verdict(
         f"{sent_by(step)} announces a shared receive queue and {why}",
-        (step,),
         {"rnr_retry_count": fields.rnr_retry_count, "end_to_end_flow_control": fields.end_to_end_flow_control},
         (ground,),
         subject=(step.message.source, no_retry),

@@ -66,7 +66,6 @@ def ece_one_sided(connection: Connection, step: Step, context: Context) -> Verdi
         sentence = f"{sent_by(step)} has options 0x{options:08x} without a vendor."
     yield Verdict(
         sentence,
-        (step,),
         {"vendor_id": vendor, "options": options, "offered_vendor_id": asked},
         severity="info" if declined else None,
         subject=(message.source, message.type, declined),
@@ -121,7 +120,6 @@ def _odd_padding(connection: Connection, step: Step) -> bool:
 def odd_address(connection: Connection, step: Step, context: Context) -> Verdicts:
     yield Verdict(
         f"The IP CM header of the {step.message.type} has an IPv4 address whose first twelve bytes are not 0.",
-        (step,),
         _versions(connection),
         (weakened("meaning"),),
         severity="info",
@@ -146,9 +144,9 @@ def header_refused(connection: Connection, step: Step, context: Context) -> Verd
     yield Verdict(
         f"The {request.message.type} for {services.name(connection.service_id or 0)} has {wrong} in its IP CM header;"
         f" {end_name(connection.passive)} refused it, as Linux does for that reason.",
-        (request, step),
         versions,
         (weakened("meaning"),),
+        steps=(request, step),
     )
 
 
@@ -187,7 +185,6 @@ def unknown_service_id(connection: Connection, step: Step, context: Context) -> 
     hint = f" With its bytes turned round it is {services.name(turned)}." if swapped else ""
     yield Verdict(
         f"{step.message.type} for service id {service_id(number)}, of no known class.{hint}",
-        (step,),
         {"service_id": ServiceId(number)},
         (unopposed("meaning") if swapped else weakened("meaning"),),
         subject=number,

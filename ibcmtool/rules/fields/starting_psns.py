@@ -102,7 +102,6 @@ def _verdict(
         sentence += " The Local ACK Timeout was not captured; a default stands in."
     return Verdict(
         sentence,
-        (step,),
         {
             "qpn": Qpn(end.qpn or 0),
             "starting_psn": Psn(start),
@@ -130,7 +129,6 @@ def _zero_again(connection: Connection, step: Step, context: Context) -> Verdict
         memory[ca] = None
         yield Verdict(
             f"CA {guid(ca)} has started {len(qpns)} REQs at PSN {psn(0)}, with QPN {qpn(number)} among them again.",
-            (step,),
             {"requests": len(qpns), "starting_psn": Psn(0), "qpn": Qpn(number or 0)},
             severity="info",
         )

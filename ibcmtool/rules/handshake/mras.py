@@ -50,7 +50,7 @@ def mra_wrong_message(connection: Connection, step: Step, context: Context) -> V
         grounds = (unopposed("complete"),)
     else:
         return
-    yield Verdict(sentence, (step,), {"message_mraed": mraed, "sender": sender}, grounds)
+    yield Verdict(sentence, {"message_mraed": mraed, "sender": sender}, grounds)
 
 
 H10 = rule(
@@ -72,9 +72,8 @@ H10 = rule(
 
 # An MRA after what answers it: of the passive side after its REP or REJ, of the active side after its RTU or REJ.
 @H10.on_event("ENDED", history=matches("[^pj]*[pj].*m.*|[^UJ]*[UJ].*M.*"))
-def mra_after_answer(event: Event, context: Context) -> Verdicts:
+def mra_after_answer(connection: Connection, event: Event, context: Context) -> Verdicts:
     """At the end: a message that the capture has late may have been sent in time."""
-    connection = event.connection
     for mra in of_type(connection, "MRA"):
         mraed = fields_of(mra, Mra).message_mraed
         if mra.sender != SENDERS.get(mraed):
@@ -86,9 +85,9 @@ def mra_after_answer(event: Event, context: Context) -> Verdicts:
         yield Verdict(
             f"MRA of the {mra.sender} side asks for time for the {MRAED[mraed]} {duration(gap)} after its {kind} had"
             " answered it.",
-            (answer, mra),
             {"gap": Duration(gap), "message_mraed": mraed, "answer": kind},
             ((weakened if kind == "REJ" else unopposed)("complete"), one_clock(answer, mra, otherwise="weakened")),
+            steps=(answer, mra),
         )
         return
 

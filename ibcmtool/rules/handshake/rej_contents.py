@@ -46,7 +46,6 @@ def rej_timeout_no_guid(connection: Connection, step: Step, context: Context) ->
     what = f"{length} bytes of additional information, 8 are needed" if length < GUID_LENGTH else "GUID 0"
     yield Verdict(
         f"REJ 4 (timeout) with {what}: the receiver cannot tell whose connection it ends.",
-        (step,),
         {"reject_info_length": length, "guid": known(Guid, named)},
     )
 
@@ -84,9 +83,9 @@ def rej_timeout_foreign_guid(connection: Connection, step: Step, context: Contex
         return
     yield Verdict(
         f"REJ 4 names CA GUID {guid(named)}; the {source.message.type} of the same side carried {guid(own)}.",
-        (source, step),
         {"guid": Guid(named), "known_guid": Guid(own)},
         () if source.message.source.matches(step.message.source) else (weakened("same machine"),),
+        steps=(source, step),
     )
 
 
@@ -117,7 +116,6 @@ def rej_info_length(connection: Connection, step: Step, context: Context) -> Ver
     limit = f"reason {reason} needs {needed}" if length < needed else f"the field holds {MAXIMUM_INFO_LENGTH}"
     yield Verdict(
         f"REJ with reason {reason} gives {length} bytes of additional information; {limit}.",
-        (step,),
         {"reason": reason, "reject_info_length": length, "needed": needed},
         severity="info" if reason == PRIMARY_GID_REJECTED and length == 0 else None,
     )
@@ -148,7 +146,6 @@ def rej_reserved_reason(connection: Connection, step: Step, context: Context) ->
     reason = rej_reason(step)
     yield Verdict(
         f"REJ of {address(step.message.source)} with reason {reason}, which is not defined.",
-        (step,),
         {"reason": reason},
     )
 
@@ -181,6 +178,5 @@ def rej_ece_leak(connection: Connection, step: Step, context: Context) -> Verdic
     yield Verdict(
         f"REJ of {address(step.message.source)} has Local Communication ID {comm_id(vendor)}: the Vendor ID of the REQ,"
         " not an id of its sender.",
-        (step,),
         {"local_comm_id": known(CommId, vendor), "reason": rej_reason(step)},
     )

@@ -50,9 +50,9 @@ def rej_when_established(connection: Connection, step: Step, context: Context) -
     yield Verdict(
         f"REJ (reason {fields.reason}) of the {step.sender} side {duration(gap)} after "
         f"{'its own' if active else 'the'} RTU{proof}: only a DREQ ends an established connection.",
-        (rtu, step),
         {"reason": fields.reason, "gap": Duration(gap), "sender": step.sender},
         ((proved if active else unopposed)("received"), one_clock(rtu, step, otherwise="weakened")),
+        steps=(rtu, step),
     )
 
 
@@ -95,8 +95,7 @@ H21 = rule(
 
 
 @H21.on_event("ENDED", history=matches("[^p]*p.*j.*"), needs=("request",))
-def rep_and_rej(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def rep_and_rej(connection: Connection, event: Event, context: Context) -> Verdicts:
     for reject in of_type(connection, "REJ", sender="passive"):
         reason, time = rej_reason(reject), reject.message.time
         if reject.retransmission_of is not None or reason in (CONSUMER_REJECT, TIMEOUT, None):
@@ -110,9 +109,9 @@ def rep_and_rej(event: Event, context: Context) -> Verdicts:
         yield Verdict(
             f"The passive side answered the REQ with a REP and {duration(gap)} later with a REJ of reason {reason};"
             f" {len(requests)} REQ captured, {len(replies)} REP and {len(rejects)} REJ.",
-            (replies[-1], reject),
             {"gap": Duration(gap), "reason": reason, "requests": len(requests), "rejects": len(rejects)},
             (unopposed("complete"), one_clock(replies[-1], reject, otherwise="weakened")),
+            steps=(replies[-1], reject),
         )
         return
 

@@ -40,8 +40,7 @@ H12 = rule(
 
 
 @H12.on_event("ENDED", history=rejected)
-def rej_message_inconsistent(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def rej_message_inconsistent(connection: Connection, event: Event, context: Context) -> Verdicts:
     for reject in of_type(connection, "REJ"):
         wrong = _wrong_message(connection, reject)
         if not wrong:
@@ -52,7 +51,6 @@ def rej_message_inconsistent(event: Event, context: Context) -> Verdicts:
         yield Verdict(
             f"REJ (reason {fields.reason}) of the {reject.sender} side has Message Rejected {fields.message_rejected},"
             f" {wrong}.{_dropped(connection, reject)}{_went_on(reject, gaps)}",
-            (reject, *again),
             {
                 "message_rejected": fields.message_rejected,
                 "reason": fields.reason,
@@ -61,6 +59,7 @@ def rej_message_inconsistent(event: Event, context: Context) -> Verdicts:
                 "repeated_after": [Duration(gap) for gap in gaps],
             },
             (weakened("complete"),) if fields.message_rejected == OTHER_REJECTED and fields.local_comm_id else (),
+            steps=(reject, *again),
         )
         return
 
@@ -133,8 +132,7 @@ H19 = rule(
 
 
 @H19.on_event("ENDED", history=matches(r"[^j]*j.*\^Q.*"))
-def req_after_rej(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def req_after_rej(connection: Connection, event: Event, context: Context) -> Verdicts:
     rejects = of_type(connection, "REJ", sender="passive")
     reject = rejects[0]
     again = _repeated_after(connection, reject)
@@ -151,7 +149,7 @@ def req_after_rej(event: Event, context: Context) -> Verdicts:
             else "the REJ was lost on its way, or not obeyed."
         )
         + (f" {count(len(rejects), 'REJ')} captured in all." if len(rejects) > 1 else ""),
-        (reject, *again),
         {"repeated": len(again), "rejects": len(rejects), "reason": fields.reason, "first_after": Duration(gaps[0])},
         (unopposed("received"), one_clock(reject, again[0], otherwise="weakened")),
+        steps=(reject, *again),
     )

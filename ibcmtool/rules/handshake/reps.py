@@ -47,7 +47,6 @@ def rep_without_req(connection: Connection, step: Step, context: Context) -> Ver
         yield Verdict(
             f"REP to {address(message.destination)} names Remote Communication ID {comm_id(named)}, but no REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
-            (step,),
             {"remote_comm_id": known(CommId, named), "tid": Tid(message.tid), "capture_age": Duration(age)},
             (unopposed("complete"),),
         )
@@ -83,9 +82,9 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
             yield Verdict(
                 f"The passive side rejected the REQ (reason {rej_reason(reject)}) and answered it with a REP"
                 f" {duration(gap)} later; {requests} REQ captured, {len(rejects)} REJ and this REP.",
-                (reject, step),
                 {"gap": Duration(gap), "requests": requests, "rejects": len(rejects)},
                 (one_clock(reject, step),),
+                steps=(reject, step),
                 severity="error",
             )
         return
@@ -101,9 +100,9 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
         how = f"{duration(gap)} after the last REQ; the active side waits {duration(wait)} for it"
     yield Verdict(
         f"REP came {how}: the attempt was over.",
-        (end, step),
         {"gap": Duration(gap), "wait": Duration(wait), "request_sends": connection.history.count("Q")},
         (unopposed("timer"),),
+        steps=(end, step),
     )
 
 
@@ -139,7 +138,7 @@ def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Ve
     request = requests[0]
     yield Verdict(
         f"REP has TransactionID 0x{tid:016x}, its REQ 0x{request.message.tid:016x}.",
-        (request, step),
         {"tid": Tid(tid), "request_tid": Tid(request.message.tid)},
         () if one_capture(request, step) else (weakened("same machine"),),
+        steps=(request, step),
     )

@@ -35,8 +35,8 @@ H18 = rule(
 
 
 @H18.on_event("REQ_EXHAUSTED", history=matches("Q[Q^]*(J[Q^]*)?"))
-def req_exhausted(event: Event, context: Context) -> Verdicts:
-    return _unanswered(event.connection, None, event.time, context)
+def req_exhausted(connection: Connection, event: Event, context: Context) -> Verdicts:
+    return _unanswered(connection, None, event.time, context)
 
 
 @H18.on_step("REJ", history=matches("Q[Q^]*(J[Q^]*)?"))
@@ -71,9 +71,9 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             else "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
             " captured."
         ),
-        (tries[0], tries[-1], *((reject,) if reject is not None else ())),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
         () if complete and responsive else ((unopposed if complete else weakened)("complete"),),
+        steps=(tries[0], tries[-1], *((reject,) if reject is not None else ())),
         severity=None if complete else "info",
         advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted else advice,
     )
@@ -143,8 +143,8 @@ def simultaneous_connect(connection: Connection, step: Step, context: Context) -
             f"{end_name(connection.active)} and {end_name(connection.passive)} called each other within"
             f" {duration(gap)} for the same service, and the REP names QPN {qpn(offered)}, which the other REQ had"
             " offered: one connection, opened from both ends.",
-            (requests[0], theirs, step),
             {"qpn": known(Qpn, offered), "gap": Duration(gap)},
             (one_clock(requests[0], theirs, step),),
+            steps=(requests[0], theirs, step),
             related=(other,),
         )

@@ -21,7 +21,7 @@ from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, entangled, first
-from ibcmtool.rules.steps import fields_of, of_type, request_of, sender_of, sends
+from ibcmtool.rules.steps import fields_of, of_type, request_of, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
 LONGEST_BUDGET = 120 * SECOND
@@ -73,7 +73,6 @@ def retry_budget_long(connection: Connection, step: Step, context: Context) -> V
         yield Verdict(
             f"Unanswered, this {kind} is sent {count(allowed, 'time')} over {duration(budget)} before its sender gives"
             f" up: Max CM Retries {retries}, and at least {duration(wait.minimum)} for each.",
-            (step,),
             {"budget": Duration(budget), "sends": allowed, "wait": Duration(wait.minimum)},
             subject=(kind, wait.minimum, retries),
         )
@@ -92,7 +91,6 @@ def retry_budget_short(connection: Connection, step: Step, context: Context) -> 
     if short:
         yield Verdict(
             f"Unanswered, {listed(short)} has given up.",
-            (step,),
             {"remote_cm_response_timeout": remote, "local_cm_response_timeout": local, "max_cm_retries": retries},
             subject=(remote, local, retries),
         )
@@ -127,7 +125,6 @@ def response_timeouts_uneven(connection: Connection, step: Step, context: Contex
     yield Verdict(
         f"The REQ gives the passive side {exponent_text(remote)} to answer (Remote CM Response Timeout {remote})"
         f" and the active side {exponent_text(local)} (Local CM Response Timeout {local}).",
-        (step,),
         {"remote_cm_response_timeout": remote, "local_cm_response_timeout": local},
         subject=(remote, local),
     )
@@ -154,7 +151,6 @@ def timewait_assumed(connection: Connection, step: Step, context: Context) -> Ve
         yield Verdict(
             f"The Local ACK Timeout of connection {doubtful.id} was not captured; {DEFAULT_ACK_TIMEOUT}"
             f" ({duration(exponent(DEFAULT_ACK_TIMEOUT))}) stands in for it, here and wherever it is unknown.",
-            (step,),
             {"local_ack_timeout": DEFAULT_ACK_TIMEOUT},
             related=(doubtful,),
         )
@@ -171,17 +167,13 @@ def _assumed_timewait(connection: Connection, step: Step) -> Connection | None:
 
 
 @R14.on_event("DREQ_LAPSED", once="capture")
-def waits_assumed(event: Event, context: Context) -> Verdicts:
-    connection, role = event.connection, event.role
-    if role is None or not response_wait(connection.request, role).assumed:
-        return
-    dreqs = of_type(connection, "DREQ", sender=role)
-    tries = sends(connection, dreqs[-1]) if dreqs else []
-    if len(tries) >= REPEATED:
+def waits_assumed(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = sends(connection, of_type(connection, "DREQ", sender=event.role)[-1])
+    if response_wait(connection.request, role_of(event)).assumed and len(tries) >= REPEATED:
         yield Verdict(
             f"The timers of this connection were not captured; the response timeout is taken for"
             f" {DEFAULT_RESPONSE_TIMEOUT} ({duration(exponent(DEFAULT_RESPONSE_TIMEOUT))}) and Max CM Retries for"
             f" {count(DEFAULT_MAX_CM_RETRIES, 'retry', 'retries')}, here and wherever they are unknown.",
-            (tries[-1],),
             {"response_timeout": DEFAULT_RESPONSE_TIMEOUT, "max_cm_retries": DEFAULT_MAX_CM_RETRIES},
+            steps=(tries[-1],),
         )

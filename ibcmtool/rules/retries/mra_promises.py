@@ -56,9 +56,9 @@ def mra_promise_late(connection: Connection, step: Step, context: Context) -> Ve
     yield Verdict(
         f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
         + (ASKED_AGAIN if asked_again else ""),
-        (mra, step),
         {"gap": Duration(gap), "service_timeout": timeout, "promised": Duration(promised)},
         (weakened("received") if asked_again else one_clock(mra, step),),
+        steps=(mra, step),
         severity="info" if asked_again else None,
     )
 
@@ -75,9 +75,8 @@ def _asked_again(connection: Connection, mra: Step, role: Role) -> int:
 
 
 @R06.on_event("ENDED", history=with_mra)
-def mra_promise_forgotten(event: Event, context: Context) -> Verdicts:
+def mra_promise_forgotten(connection: Connection, event: Event, context: Context) -> Verdicts:
     """An MRA that nothing followed from either side, although the capture goes on beyond its promise."""
-    connection = event.connection
     for role in PEER:
         mra = next(reversed(of_type(connection, "MRA", sender=role)), None)
         timeout = None if mra is None else fields_of(mra, Mra).service_timeout
@@ -91,9 +90,9 @@ def mra_promise_forgotten(event: Event, context: Context) -> Verdicts:
         yield Verdict(
             f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
             f" {duration(waited)} that followed.{doubt}",
-            (mra,),
             {"service_timeout": timeout, "promised": Duration(promised), "waited": Duration(waited)},
             ((weakened if doubt else unopposed)("complete"),),
+            steps=(mra,),
             severity="info" if doubt else None,
         )
 
@@ -154,8 +153,8 @@ def mra_stretched(connection: Connection, step: Step, context: Context) -> Verdi
         f"{'REP' if accepted else f'REJ (reason {rej_reason(step)})'} {duration(took)} after the"
         f" {f'first of {len(requests)} REQs' if gaps else 'REQ'}: {passive} had asked for {duration(asked)} by an MRA"
         f" (frame {mra.message.frame}), and kept to it." + (again if gaps else ""),
-        (requests[0], mra, step),
         {"took": Duration(took), "asked": Duration(asked), "gaps": [Duration(gap) for gap in gaps]},
+        steps=(requests[0], mra, step),
         advice=f"Look at why the consumer of {passive} takes so long to {'accept' if accepted else 'refuse'} (backlog,"
         " resources, a blocked event loop).",
     )

@@ -134,17 +134,17 @@ def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool
             f" {allowance} allows {duration(allowed)}."
             + (" The capture begins there: what came before is unknown." if begins else "")
             + (f" A repeated {question} in between is missing from the capture." if missed and not begins else ""),
-            (asked[-1], step),
             evidence,
             ((weakened if doubtful else unopposed)("complete"), one_clock(asked[-1], step, otherwise="weakened")),
+            steps=(asked[-1], step),
             severity="info" if doubtful else None,
         )
     elif since_first > allowed:
         yield Verdict(
             f"First answer ({kind}) {duration(since_first)} after the first of {len(asked)} {question}s;"
             f" {allowance} allows {duration(allowed)}: the {side} side was slow, or earlier {question}s were lost.",
-            (asked[0], step),
             evidence,
             ((unopposed if kind == "MRA" else weakened)("received"),),
+            steps=(asked[0], step),
             severity="info",
         )

@@ -59,9 +59,9 @@ def too_many_sends(connection: Connection, step: Step, context: Context) -> Verd
     yield Verdict(
         f"{step.message.type} sent {len(tries)} times over {duration(span)}; Max CM Retries {retries} allows {allowed}"
         " sends." + ("" if beyond else f" Only {counted} since the last repeated REQ: illumos counts anew there."),
-        (tries[0], step),
         {"sends": len(tries), "allowed": allowed, "since_repeated_req": counted, "span": Duration(span)},
         (one_clock(*tries) if beyond else weakened("timer"),),
+        steps=(tries[0], step),
         severity=None if beyond else "warning",
     )
 
@@ -118,9 +118,9 @@ def retransmit_too_early(connection: Connection, step: Step, context: Context) -
     yield Verdict(
         f"{step.message.type} sent again after {duration(gap)}; the {'Remote' if role == 'active' else 'Local'} CM"
         f" Response Timeout gives its answer {duration(wait.minimum)}.",
-        (earlier, step),
         {"gap": Duration(gap), "wait": Duration(wait.minimum), "send": len(tries), "target_ack_delay": delay},
         (weakened("timer") if on_ack_scale else one_clock(earlier, step, otherwise="weakened"),),
+        steps=(earlier, step),
         severity="info" if on_ack_scale else None,
     )
 
@@ -176,7 +176,6 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"
         f" {duration(exponent(fields.service_timeout))}: "
         + ("it was captured on its way twice." if arrived else f"the MRA ({count} so far) was lost or ignored."),
-        (mra, step),
         {
             "gap": Duration(gap),
             "service_timeout": fields.service_timeout,
@@ -184,6 +183,7 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
             "mras": count,
         },
         ((unopposed if ignores else weakened)("received"), one_clock(mra, step, otherwise="weakened")),
+        steps=(mra, step),
         severity=None if ignores else "info",
     )
 
@@ -233,9 +233,9 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
         yield Verdict(
             f"{message.type} sent again {duration(between(earlier, step))} later with the same ids and TransactionID"
             f" but other contents: {', '.join(changed) or 'MAD header'}.",
-            (earlier, step),
             {"changed": changed, "tid": Tid(message.tid)},
             () if old.icrc_ok and message.icrc_ok else (unopposed("received"),),
+            steps=(earlier, step),
         )
         return
 

@@ -68,9 +68,9 @@ def near_timeout_setup(connection: Connection, step: Step, context: Context) -> 
         yield Verdict(
             f"{end_name(connection.passive)} has answered {habit.answers} REQs with its REP only after more than half"
             f" of the time allowed, at worst after {duration(habit.slowest)} of {duration(habit.allowed)}.",
-            (connection.steps[0], step),
             {"answers": habit.answers, "slowest": Duration(habit.slowest), "allowed": Duration(habit.allowed)},
             (unopposed("timer"),),
+            steps=(connection.steps[0], step),
         )
 
 
@@ -99,9 +99,9 @@ def slow_without_mra(connection: Connection, step: Step, context: Context) -> Ve
         yield Verdict(
             f"{end_name(connection.passive)} has let {habit.answers} REQs be repeated before its REP came, without an"
             f" MRA; at worst it took {duration(habit.slowest)}, the REQ allows {duration(habit.allowed)}.",
-            (connection.steps[0], step),
             {"answers": habit.answers, "slowest": Duration(habit.slowest), "allowed": Duration(habit.allowed)},
             (weakened("complete"),),
+            steps=(connection.steps[0], step),
         )
 
 
@@ -130,8 +130,8 @@ def reply_came_late(connection: Connection, step: Step, context: Context) -> Ver
 
 
 @R13.on_event("ENDED", history=ASKED_AFTER_REPLY, once="subject")
-def reply_never_came(event: Event, context: Context) -> Verdicts:
-    return _asked_in_vain(event.connection, event.connection.steps, None, context)
+def reply_never_came(connection: Connection, event: Event, context: Context) -> Verdicts:
+    return _asked_in_vain(connection, connection.steps, None, context)
 
 
 def _asked_in_vain(connection: Connection, steps: Sequence[Step], reply: Step | None, context: Context) -> Verdicts:
@@ -151,8 +151,8 @@ def _asked_in_vain(connection: Connection, steps: Sequence[Step], reply: Step | 
         yield Verdict(
             f"The REQ was sent again {times(len(asked))} after the REP; {end_name(connection.passive)} answered none of"
             f" these and did not repeat its REP for {duration(silence)}, though it may after {duration(wait.nominal)}.",
-            (last, asked[0], until),
             {"requests": len(asked), "silence": Duration(silence), "wait": Duration(wait.nominal)},
             (weakened("complete"),),
+            steps=(last, asked[0], until),
             subject=last.message.source,
         )

@@ -78,9 +78,9 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
     return Verdict(
         f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
-        (offer, answer),
         numbers(conflict, time),
         (established(old),),
+        steps=(offer, answer),
         related=(old,),
     )
 
@@ -145,8 +145,7 @@ S07 = rule(
 
 
 @S07.on_event("REQ_EXHAUSTED")
-def timewait_req_ignored(event: Event, context: Context) -> Verdicts:
-    connection = event.connection
+def timewait_req_ignored(connection: Connection, event: Event, context: Context) -> Verdicts:
     if not connection.request_conflicts or connection.passive.address not in context.ports.heard:
         return
     steps = of_type(connection, "REQ")
@@ -172,10 +171,10 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     yield Verdict(
         f"REQ with QPN {qpn(number)} came {duration(after)} after connection {conflict.other.id} was closed, inside "
         f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",
-        (request, answer) if answer is not request else (request,),
         {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
         (timer(timewait),),
         severity,
+        steps=(request, answer) if answer is not request else (request,),
         related=(conflict.other,),
         policy=context.policy,
     )

@@ -34,8 +34,8 @@ S02 = rule(
 
 
 @S02.on_event("STALE_DUTY")
-def stale_refused(event: Event, context: Context) -> Verdicts:
-    connection, old = event.connection, event.related
+def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
+    old = event.related
     reject = connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
     if reject is None or old is None or conflict is None:
@@ -98,7 +98,7 @@ def _first_refusal(
     )
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
-    return Verdict(sentence, steps, evidence, related=(old,), advice=advice)
+    return Verdict(sentence, evidence, steps=steps, related=(old,), advice=advice)
 
 
 def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]) -> Verdict:
@@ -110,8 +110,8 @@ def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], ev
     return Verdict(
         f"{kind} with QPN {qpn(old.end(conflict.owner).qpn or 0)} refused with REJ 10 again: {holder} still holds "
         f"connection {old.id}, and {unanswered}.",
-        steps,
         {**evidence, "dreqs": len(dreqs)},
+        steps=steps,
         severity="info",
         related=(old,),
         advice=f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end, or its "
@@ -139,12 +139,12 @@ S03 = rule(
 
 
 @S03.on_event("STALE_DUTY")
-def stale_without_dreq(event: Event, context: Context) -> Verdicts:
-    old, reject = event.related, event.connection.reject
+def stale_without_dreq(connection: Connection, event: Event, context: Context) -> Verdicts:
+    old, reject = event.related, connection.reject
     conflict = _conflict_with(event, old) if old is not None else None
     if event.step is not None or old is None or conflict is None or reject is None:
         return
-    if old.stale_by is not event.connection:
+    if old.stale_by is not connection:
         return  # told when the first attempt was refused
     holder: Role = PEER[conflict.owner]
     wait = response_wait(old.request, holder).nominal
@@ -156,10 +156,10 @@ def stale_without_dreq(event: Event, context: Context) -> Verdicts:
         f"{name} refused with REJ 10 because of connection {old.id}, but no DREQ on that connection was seen within "
         f"{duration(waited)}: it holds QPN {qpn(old.end(conflict.owner).qpn or 0)} on, and refuses every further "
         "attempt with it.",
-        (reject,),
         {"held_by_connection": old.id, "waited": Duration(waited), "timeout": Duration(wait)},
         (unopposed("complete") if waited >= DUTY_WAITS * wait else weakened("complete"),),
         None if waited >= DUTY_WAITS * wait else "warning",
+        steps=(reject,),
         related=(old,),
         advice=f"Update the kernel of {name} if it is older than 4.10 (2016); until then restart the consumer that "
         f"holds connection {old.id} there, or let the requester take another QPN.",
@@ -206,8 +206,8 @@ def _beside(connection: Connection, step: Step, reject: Step, refused: Connectio
     return Verdict(
         f"{sender} closed this connection {duration(gap)} after {refuser} had refused connection {refused.id} as "
         "stale. No stale REQ or REP named one of its QPNs: this DREQ is the consumer's own.",
-        (reject, step),
         {"after_refusal": Duration(gap)},
+        steps=(reject, step),
         related=(refused,),
         advice=f"Look at the consumer on {sender}: its CM had no reason to touch this connection.",
     )

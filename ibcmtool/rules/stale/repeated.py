@@ -53,8 +53,8 @@ def refused_once_more(connection: Connection, step: Step, context: Context) -> V
 
 
 @S09.on_event("ENDED", history=rejected)
-def stale_again(event: Event, context: Context) -> Verdicts:
-    connection, memory, key = event.connection, context.memory["S09"], _key(event.connection)
+def stale_again(connection: Connection, event: Event, context: Context) -> Verdicts:
+    memory, key = context.memory["S09"], _key(connection)
     known: Refusals | None = memory.get(key)
     if known is None or known.newest != connection.id:
         return
@@ -83,7 +83,7 @@ def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
         f"by {holder}"
     )
     if old is None or conflict is None:
-        return Verdict(sentence + ".", (known.first, known.last), evidence)
+        return Verdict(sentence + ".", evidence, steps=(known.first, known.last))
     sentence += f", which held it connected (connection {old.id})"
     role: Role = PEER[conflict.owner]
     dreqs = of_type(old, "DREQ", sender=role)
@@ -103,4 +103,4 @@ def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
         )
     else:
         sentence += f": its DREQ, sent {times(len(dreqs))} so far, was not answered"
-    return Verdict(sentence + ".", (known.first, known.last), evidence, related=(old,))
+    return Verdict(sentence + ".", evidence, steps=(known.first, known.last), related=(old,))

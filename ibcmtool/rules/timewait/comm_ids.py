@@ -51,7 +51,6 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
         f"{end_name(connection.active)} uses Local Communication ID {comm_id(identifier)} for a new connection while "
         f"connection {old.id} with the same id is {'in timewait' if closed else 'open'} (opened "
         f"{duration(time - old.opened)} before).",
-        (step,),
         {"comm_id": CommId(identifier), "age": Duration(time - old.opened)},
         (unopposed("same machine"),),
         related=(old,),
@@ -79,7 +78,6 @@ def comm_id_refused(connection: Connection, step: Step, context: Context) -> Ver
         yield Verdict(
             f"{end_name(connection.passive)} refused Local Communication ID {comm_id(identifier)} of "
             f"{end_name(connection.active)} as a duplicate.",
-            (step,),
             {"comm_id": CommId(identifier)},
         )
 
@@ -108,7 +106,7 @@ def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     yield Verdict(
         f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
         f"{end_name(connection.passive)} accepted it.",
-        (request, step),
         {"after_close": Duration(late)},
+        steps=(request, step),
         related=(old,),
     )

@@ -12,7 +12,7 @@ from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
 from ibcmtool.rules.facts.completeness import DISORDER
-from ibcmtool.rules.steps import of_type, receiver_end, request_of, sender_end
+from ibcmtool.rules.steps import of_type, receiver_end, request_of, role_of, sender_end
 from ibcmtool.values import Duration, Qpn
 
 
@@ -45,7 +45,6 @@ def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verd
     yield Verdict(
         f"DREQ of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses {qpn(receiver.qpn)} in "
         "this connection.",
-        (step,),
         {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
     )
 
@@ -72,11 +71,10 @@ T06 = rule(
 
 
 @T06.on_event("DREQ_EXHAUSTED", needs=("request",))
-def not_answered_again(event: Event, context: Context) -> Verdicts:
-    connection, role = event.connection, event.role
-    dreqs = of_type(connection, "DREQ", sender=role)
-    dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
-    if not dreqs or not dreps or dreqs[-1].retransmission_of is None:
+def not_answered_again(connection: Connection, event: Event, context: Context) -> Verdicts:
+    role = role_of(event)
+    dreqs, dreps = of_type(connection, "DREQ", sender=role), of_type(connection, "DREP", sender=PEER[role])
+    if not dreps or dreqs[-1].retransmission_of is None:
         return
     # One that is repeated once more was answered, in a message that is not in the capture: its sender was content.
     unanswered = [dreq for dreq in dreqs if dreq.message.time - dreps[-1].message.time >= DISORDER]
@@ -89,9 +87,9 @@ def not_answered_again(event: Event, context: Context) -> Verdicts:
         f"DREQ repeated {times(len(unanswered))} after a DREP (which may have been lost), at last "
         f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
         f"{duration(waited)}.",
-        (dreps[-1], dreqs[-1]),
         {"repetitions": len(unanswered), "waited": Duration(waited)},
         (unopposed("complete"),),
+        steps=(dreps[-1], dreqs[-1]),
     )
 
 
@@ -110,8 +108,8 @@ def wrong_one_answered(connection: Connection, step: Step, context: Context) -> 
     if not any(_named(dreq) == right for dreq in of_type(connection, "DREQ") if dreq.sender == last.sender):
         yield Verdict(
             f"DREQ with the wrong QPN {qpn(named)} (right: {qpn(right)}) was answered with DREP.",
-            (last, step),
             {"named_qpn": Qpn(named), "qpn": Qpn(right)},
+            steps=(last, step),
             severity="info",
         )
 
@@ -132,15 +130,10 @@ T09 = rule(
 
 
 @T09.on_event("DREQ_EXHAUSTED")
-def one_sided_timewait(event: Event, context: Context) -> Verdicts:
-    connection, role = event.connection, event.role
-    if role is None:
-        return
-    dreqs = of_type(connection, "DREQ", sender=role)
-    peer = connection.peer(role)
-    if not dreqs or (peer.state in CLOSED_STATES and peer.state != "UNKNOWN"):
-        return
-    if of_type(connection, "DREP", sender=PEER[role]):
+def one_sided_timewait(connection: Connection, event: Event, context: Context) -> Verdicts:
+    role = role_of(event)
+    dreqs, peer = of_type(connection, "DREQ", sender=role), connection.peer(role)
+    if (peer.state in CLOSED_STATES and peer.state != "UNKNOWN") or of_type(connection, "DREP", sender=PEER[role]):
         return  # it had heard of the end
     said = [s.message.time for s in connection.steps if s.sender == PEER[role]]
     data = connection.last_data.get(PEER[role])
@@ -152,7 +145,7 @@ def one_sided_timewait(event: Event, context: Context) -> Verdicts:
         yield Verdict(
             f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "
             f"was still at work {duration(since)} after the first of them.",
-            (dreqs[0], dreqs[-1]),
             {"dreqs": len(dreqs), "peer_alive_after": Duration(since)},
             (unopposed("received"),),
+            steps=(dreqs[0], dreqs[-1]),
         )

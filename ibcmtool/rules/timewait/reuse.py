@@ -123,7 +123,6 @@ def _early(connection: Connection, step: Step, reuse: Reuse, limit: int, what: s
     before = old.request if end.role == "active" else old.reply
     return Verdict(
         sentence,
-        (step,),
         {
             "qpn": Qpn(end.qpn or 0),
             "reused_after": Duration(after),
@@ -169,7 +168,6 @@ def short_timewait(connection: Connection, step: Step, context: Context) -> Verd
             yield Verdict(
                 f"{end_name(end)} has reused a QPN inside its own timewait {count} times, at the earliest after "
                 f"{duration(shortest)}.",
-                (step,),
                 {"reuses": count, "shortest": Duration(shortest)},
             )
 
@@ -213,7 +211,6 @@ def _reconnect(connection: Connection, step: Step, old: Connection) -> Verdicts:
         yield Verdict(
             f"{end_name(active)} connects again {duration(after)} after it closed connection {old.id}, with "
             f"QPN {qpn(active.qpn or 0)} instead of {qpn(old.active.qpn or 0)}, which is in timewait.",
-            (step,),
             {"after_close": Duration(after), "timewait_likely": Duration(timewait.likely - timewait.start)},
             related=(old,),
         )
