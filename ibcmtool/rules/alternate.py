@@ -15,7 +15,7 @@ from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.messages import Apr, Lap, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import again, anew, first
+from ibcmtool.rules.conditions import again, anew, first, matches
 from ibcmtool.rules.steps import DISORDER, before, fields_of, of_type, receiver_end, sender_end
 from ibcmtool.values import Duration, Qpn, Tid, Value
 
@@ -61,11 +61,8 @@ def lap_after_the_end(connection: Connection, step: Step, context: Context) -> V
             return
 
 
-def _first_rtu_after_lap(history: str) -> bool:
-    return "L" in history and history.count("U") == 1
-
-
-@L01.on_step("RTU", history=_first_rtu_after_lap, needs=("sender",))
+# The first RTU, after a LAP.
+@L01.on_step("RTU", history=matches("(?=.*L)[^U]*U[^U]*"), needs=("sender",))
 def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Verdicts:
     for earlier in before(connection, step):
         if earlier.message.type == "REP":
@@ -96,11 +93,7 @@ L02 = rule(
 )
 
 
-def _with_apr(history: str) -> bool:
-    return "a" in history or "A" in history
-
-
-@L02.on_event("ENDED", history=_with_apr, needs=("request",))
+@L02.on_event("ENDED", history=matches("[^aA]*[aA].*"), needs=("request",))
 def apr_without_lap(connection: Connection, event: Event, context: Context) -> Verdicts:
     for role in PEER:
         aprs, received = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
@@ -130,11 +123,7 @@ L03 = rule(
 )
 
 
-def _first_of_passive(history: str) -> bool:
-    return history[-1:] == "l" and history.count("l") == 1
-
-
-@L03.on_step("LAP", history=_first_of_passive, needs=("request",))
+@L03.on_step("LAP", history=matches("[^l]*l"), needs=("request",))
 def lap_from_passive(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender == "passive":
         yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", {"sender": step.sender})
@@ -263,15 +252,11 @@ L06 = rule(
 )
 
 
-def _first_of_path(history: str) -> bool:
-    """The first LAP or APR of the connection, whichever side sent it."""
-    return sum(history.count(letter) for letter in "LlAa") == 1
-
-
 def _on_roce(connection: Connection, step: Step) -> bool:
     return connection.transport != "InfiniBand"
 
 
-@L06.on_step("LAP", "APR", history=_first_of_path, when=_on_roce)
+# The first LAP or APR of the connection, whichever side sent it.
+@L06.on_step("LAP", "APR", history=matches("[^LlAa]*[LlAa]"), when=_on_roce)
 def lap_on_roce(connection: Connection, step: Step, context: Context) -> Verdicts:
     yield Verdict(f"{step.message.type} on {connection.transport}.", {"transport": connection.transport})

@@ -42,21 +42,6 @@ def anew(history: str) -> bool:
     return history[-2:-1] != "^" and history[-1:] in history[:-1]
 
 
-def with_mra(history: str) -> bool:
-    """There was an MRA."""
-    return "m" in history or "M" in history
-
-
-def rejected(history: str) -> bool:
-    """There was a REJ."""
-    return "j" in history or "J" in history
-
-
-def over(history: str) -> bool:
-    """A DREP or a REJ was seen."""
-    return "e" in history or "E" in history or rejected(history)
-
-
 def matches(pattern: str) -> Callable[[str], bool]:
     """A test whether all of the history matches this regular expression.
 
@@ -70,9 +55,10 @@ def matches(pattern: str) -> Callable[[str], bool]:
     return test
 
 
-def silent(history: str) -> bool:
-    """The active side sent REQs, and perhaps a REJ; the passive side was not heard."""
-    return not history.strip("^QJ") and history.startswith("Q")
+with_mra = matches("[^mM]*[mM].*")
+rejected = matches("[^jJ]*[jJ].*")
+over = matches("[^eEjJ]*[eEjJ].*")  # a DREP or a REJ was seen
+silent = matches(r"Q[\^QJ]*")  # the active side sent REQs, and perhaps a REJ; the passive side was not heard
 
 
 # -- of a step ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, servi
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first
+from ibcmtool.rules.conditions import first, matches
 from ibcmtool.rules.steps import DISORDER, fields_of, of_type, one_capture, sends
 from ibcmtool.values import CommId, Duration, Qpn, ServiceId, Tid
 
@@ -32,12 +32,7 @@ I01 = rule(
 )
 
 
-def _answer_alone(history: str) -> bool:
-    """One answer is all that was seen."""
-    return history == "r"
-
-
-@I01.on_event("ENDED", history=_answer_alone)
+@I01.on_event("ENDED", history=matches("r"))
 def sidr_rep_without_req(connection: Connection, event: Event, context: Context) -> Verdicts:
     (step,) = connection.steps
     message, number = step.message, fields_of(step, SidrRep).request_id or 0

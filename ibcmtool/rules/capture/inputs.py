@@ -7,6 +7,7 @@ from ibcmtool.formatting import duration
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import matches
 from ibcmtool.values import Duration
 
 NOTEWORTHY_OFFSET = 1_000_000  # ns; smaller ones are what synchronised hosts show
@@ -62,11 +63,7 @@ C02 = rule(
 )
 
 
-def _no_req(history: str) -> bool:
-    return "Q" not in history
-
-
-@C02.on_event("ENDED", history=_no_req)
+@C02.on_event("ENDED", history=matches("[^Q]*"))
 def begins_inside(connection: Connection, event: Event, context: Context) -> Verdicts:
     if connection.outcome != "partial" or connection.request is not None or not connection.steps:
         return

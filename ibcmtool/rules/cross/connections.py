@@ -12,7 +12,7 @@ from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.conditions import entangled, first, matches
 from ibcmtool.rules.facts.restarts import Fall
 from ibcmtool.rules.steps import conflicts
 from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
@@ -215,14 +215,8 @@ X08 = rule(
 )
 
 
-def _first_of_crossing(history: str) -> bool:
-    """Both sides sent a DREQ, this one its first, and neither a DREP."""
-    if "d" not in history or "D" not in history or "e" in history or "E" in history:
-        return False
-    return history.count(history[-1]) == 1
-
-
-@X08.on_step("DREQ", history=_first_of_crossing, needs=("sender",))
+# Both sides sent a DREQ, this one its first, and neither a DREP.
+@X08.on_step("DREQ", history=matches("[^dDeE]*D[^deE]*d|[^dDeE]*d[^DeE]*D"), needs=("sender",))
 def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Verdicts:
     other = next(old for old in connection.steps if old.message.type == "DREQ" and old.sender != step.sender)
     gap = step.message.time - other.message.time

@@ -8,7 +8,7 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first
+from ibcmtool.rules.conditions import matches
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
@@ -125,18 +125,14 @@ R16 = rule(
 )
 
 
-def _one_dreq_answered(history: str) -> bool:
-    lower = history.lower()
-    return first(history) and lower.count("d") == 1 and lower.count("e") == 1
-
-
 def _late(connection: Connection, step: Step) -> bool:
     """Whether this DREP comes long after what was said before it."""
     steps = connection.steps
     return len(steps) > 1 and between(steps[-2], step) > NOTABLE
 
 
-@R16.on_step("DREP", history=_one_dreq_answered, when=_late, needs=("request", "sender"))
+# The only DREP, to the only DREQ.
+@R16.on_step("DREP", history=matches(r"[^dDeE]*[dD][^dDeE]*(?<!\^)[eE]"), when=_late, needs=("request", "sender"))
 def drep_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     sender = sender_of(step)
     (dreq,) = of_type(connection, "DREQ")

@@ -12,7 +12,7 @@ from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches, rej_reason, with_mra
+from ibcmtool.rules.conditions import matches, rej_reason, with_mra
 from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
 from ibcmtool.values import Duration
 
@@ -36,11 +36,8 @@ R06 = rule(
 )
 
 
-def _first_with_mra(history: str) -> bool:
-    return first(history) and with_mra(history)
-
-
-@R06.on_step("REP", "REJ", "RTU", "APR", history=_first_with_mra, needs=("sender",))
+# No retransmission, and there was an MRA.
+@R06.on_step("REP", "REJ", "RTU", "APR", history=matches(r"[^mM]*[mM].*(?<!\^)\w"), needs=("sender",))
 def mra_promise_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     mra = _mra_before(connection, step)
     if mra is None:

@@ -10,7 +10,7 @@ from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, refused_as_stale, rej_reason, rejected
+from ibcmtool.rules.conditions import first, matches, refused_as_stale, rej_reason, rejected
 from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import Duration, Guid, Qpn
 
@@ -103,13 +103,8 @@ S11 = rule(
 )
 
 
-def _one_let_go(history: str) -> bool:
-    """There was a REJ, or a DREQ without any DREP."""
-    dreq, drep = "D" in history or "d" in history, "E" in history or "e" in history
-    return rejected(history) or (dreq and not drep)
-
-
-@S11.on_event("ENDED", history=_one_let_go)
+# There was a REJ, or a DREQ without any DREP.
+@S11.on_event("ENDED", history=matches("[^jJ]*[jJ].*|[^dDeE]*[dD][^eE]*"))
 def half_open(connection: Connection, event: Event, context: Context) -> Verdicts:
     if connection.outcome not in ("rejected", "timed_out", "half_open") or connection.reply is None:
         return
@@ -163,13 +158,8 @@ S12 = rule(
 )
 
 
-def _one_dreq(history: str) -> bool:
-    """One DREQ from one side, and no DREP. When two cross, each side learns of the end by the other's."""
-    lower = history.lower()
-    return lower.count("d") == 1 and "e" not in lower
-
-
-@S12.on_event("DREQ_EXHAUSTED", "ENDED", history=_one_dreq)
+# One DREQ from one side, and no DREP. When two cross, each side learns of the end by the other's.
+@S12.on_event("DREQ_EXHAUSTED", "ENDED", history=matches("[^dDeE]*[dD][^dDeE]*"))
 def dreq_not_repeated(connection: Connection, event: Event, context: Context) -> Verdicts:
     (dreq,) = of_type(connection, "DREQ")
     role = dreq.sender

@@ -9,15 +9,9 @@ from ibcmtool.formatting import comm_id, duration, end_name
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import entangled, first
+from ibcmtool.rules.conditions import entangled, first, matches
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import CommId, Duration
-
-
-def _one_req(history: str) -> bool:
-    """This REQ is all that was seen."""
-    return history == "Q"
-
 
 T03 = rule(
     "T03",
@@ -35,7 +29,7 @@ T03 = rule(
 )
 
 
-@T03.on_step("REQ", history=_one_req, when=entangled)
+@T03.on_step("REQ", history=matches("Q"), when=entangled)
 def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, time = connection.comm_id_conflict, step.message.time
     if conflict is None:
