@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.timers import exponent, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.messages import Apr, Lap, Req
+from ibcmtool.formatting import duration, end_name
+from ibcmtool.messages import Apr, Lap
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew, first, matches
-from ibcmtool.rules.steps import DISORDER, before, fields_of, of_type, receiver_end, sender_end
-from ibcmtool.values import Duration, Qpn, Tid, Value
+from ibcmtool.rules.steps import DISORDER, before, fields_of, names_another_qpn, of_type, receiver_end, sender_end
+from ibcmtool.values import Duration, Tid, Value
 
 L01 = rule(
     "L01",
@@ -226,16 +225,7 @@ L05 = rule(
 
 @L05.on_step("LAP", history=first, needs=("sender", "request"))
 def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
-    request, receiver = connection.request, receiver_end(connection, step)
-    if isinstance(request, Req) and request.transport_service_type == EXTENDED:
-        return
-    named, right = fields_of(step, Lap).remote_qpn, receiver.qpn
-    if named is not None and right is not None and named != right:
-        yield Verdict(
-            f"LAP of {end_name(sender_end(connection, step))} names QPN {qpn(named)}, but {end_name(receiver)} uses"
-            f" {qpn(right)} in this connection.",
-            {"named_qpn": Qpn(named), "qpn": Qpn(right)},
-        )
+    return names_another_qpn(connection, step)
 
 
 L06 = rule(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
+from ibcmtool.connections.codes import EXTENDED, MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.formatting import address, duration
-from ibcmtool.messages import Req
+from ibcmtool.formatting import address, duration, end_name, qpn
+from ibcmtool.messages import Dreq, Lap, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
+from ibcmtool.rules.api import Verdict, Verdicts
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
+from ibcmtool.values import Qpn
 
 F = TypeVar("F")
 
@@ -60,10 +63,42 @@ def receiver_end(connection: Connection, step: Step) -> End:
     return connection.passive if step.sender == "active" else connection.active
 
 
-def ended_in_sight(connection: Connection, timewait: Timewait, context: Context) -> bool:
-    """Whether nothing could end the connection unseen before this timewait is said to begin."""
-    last = max((step.message.time for step in connection.steps if step.message.time <= timewait.start), default=0)
-    return context.covered(connection, last, timewait.start)
+def named_qpn(step: Step) -> int | None:
+    """The QPN of its receiver that a DREQ or LAP names; None if it is neither, or was cut."""
+    fields = step.message.fields
+    return fields.remote_qpn if isinstance(fields, (Dreq, Lap)) else None
+
+
+def names_another_qpn(connection: Connection, step: Step) -> Verdicts:
+    """The verdict on a DREQ or LAP with another QPN than its receiver's; XRC has its QPN in another field."""
+    sender, receiver, request = sender_end(connection, step), receiver_end(connection, step), connection.request
+    named, xrc = named_qpn(step), isinstance(request, Req) and request.transport_service_type == EXTENDED
+    if named is not None and receiver.qpn not in (None, named) and not xrc:
+        yield Verdict(
+            f"{step.message.type} of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses"
+            f" {qpn(receiver.qpn)} in this connection.",
+            {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
+        )
+
+
+def conflicts_at(connection: Connection, step: Step) -> Sequence[Conflict]:
+    """Earlier connections that have a claim to the QPN that this REQ or REP names."""
+    return connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
+
+
+def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewait | None:
+    """The owner's own timewait, which may not be over when a QPN is used again in `step`; None: that is no reproach.
+
+    A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry. Nor
+    may anything have ended the old connection unseen before its timewait is said to begin.
+    """
+    old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
+    if timewait is None or not timewait.start <= step.message.time < timewait.maximum:
+        return None
+    if conflict.owner_state not in CLOSED_STATES or old.established is None or old.stale_by is not None:
+        return None
+    last = max((said.message.time for said in old.steps if said.message.time <= timewait.start), default=0)
+    return timewait if context.covered(old, last, timewait.start) else None
 
 
 def sent_by(step: Step) -> str:

@@ -5,7 +5,6 @@ Timewait protects a QPN, PSNs drawn at random are the second line: late packets 
 
 from __future__ import annotations
 
-from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import in_timewait
 from ibcmtool.formatting import duration, end_name, guid, psn, qpn
@@ -13,7 +12,7 @@ from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step, Timewait
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.steps import conflicts, ended_in_sight
+from ibcmtool.rules.steps import broken_timewait, conflicts
 from ibcmtool.values import Duration, Psn, Qpn
 
 ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
@@ -55,11 +54,8 @@ def _indistinguishable(connection: Connection, step: Step, context: Context) -> 
     if connection.late_duplicate_of is not None or is_xrc(connection):
         return
     for role, conflict in conflicts(connection):
-        old, owner = conflict.other, conflict.owner
-        timewait = old.end(owner).timewait
-        if timewait is None or not _reused(conflict, timewait, step) or is_xrc(old):
-            continue
-        if not ended_in_sight(old, timewait, context):
+        old, owner, timewait = conflict.other, conflict.owner, broken_timewait(conflict, step, context)
+        if timewait is None or not conflict.same_peer or is_xrc(old):
             continue
         starts = [
             (side, start)
@@ -69,16 +65,6 @@ def _indistinguishable(connection: Connection, step: Step, context: Context) -> 
         at_the_request = step.message.type == "REP" and role == "active" and "active" in dict(starts)
         if starts and not at_the_request:
             yield _verdict(connection, step, conflict, timewait, role, *starts[0])
-
-
-def _reused(conflict: Conflict, timewait: Timewait, step: Step) -> bool:
-    """Whether the old connection is closed, carried data to the same CA, and may still have packets on their way."""
-    old = conflict.other
-    if not conflict.same_peer or conflict.owner_state not in CLOSED_STATES:
-        return False
-    if old.established is None or old.stale_by is not None:
-        return False
-    return timewait.start <= step.message.time < timewait.maximum
 
 
 def _start(connection: Connection, role: Role) -> int | None:

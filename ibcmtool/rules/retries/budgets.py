@@ -21,7 +21,7 @@ from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, entangled, first
-from ibcmtool.rules.steps import fields_of, of_type, request_of, role_of, sender_of, sends
+from ibcmtool.rules.steps import conflicts_at, fields_of, of_type, request_of, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
 LONGEST_BUDGET = 120 * SECOND
@@ -158,8 +158,7 @@ def timewait_assumed(connection: Connection, step: Step, context: Context) -> Ve
 
 def _assumed_timewait(connection: Connection, step: Step) -> Connection | None:
     """The earlier connection whose timewait, of unknown length, this reuse of its QPN falls into."""
-    conflicts = connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
-    for conflict in conflicts:
+    for conflict in conflicts_at(connection, step):
         timewait = conflict.other.end(conflict.owner).timewait
         if timewait is not None and timewait.assumed and timewait.start <= step.message.time < timewait.maximum:
             return conflict.other

@@ -161,20 +161,22 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     if not connection.request_conflicts:
         return
     request = of_type(connection, "REQ")[0]
-    time = request.message.time
-    conflict = in_peer_timewait(connection.request_conflicts, time, context)
-    holder = None if conflict is None else conflict.other.peer(conflict.owner)
-    if conflict is None or holder is None or holder.timewait is None:
+    found = in_peer_timewait(connection.request_conflicts, request.message.time, context)
+    if found is None:
         return
-    timewait, number = holder.timewait, connection.active.qpn or 0
-    after, length = time - timewait.start, timewait.likely - timewait.start
+    old, holder, timewait = found
+    number, after, length = (
+        connection.active.qpn or 0,
+        request.message.time - timewait.start,
+        timewait.likely - timewait.start,
+    )
     yield Verdict(
-        f"REQ with QPN {qpn(number)} came {duration(after)} after connection {conflict.other.id} was closed, inside "
+        f"REQ with QPN {qpn(number)} came {duration(after)} after connection {old.id} was closed, inside "
         f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",
         {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
         (timer(timewait),),
         severity,
         steps=(request, answer) if answer is not request else (request,),
-        related=(conflict.other,),
+        related=(old,),
         policy=context.policy,
     )

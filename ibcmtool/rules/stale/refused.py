@@ -5,11 +5,11 @@ from __future__ import annotations
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn, times
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Conflict, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale
 from ibcmtool.rules.stale.holders import last_message, numbers
-from ibcmtool.rules.steps import of_type, sender_end
+from ibcmtool.rules.steps import between, conflicts, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, Time, Value
 
@@ -35,10 +35,8 @@ S02 = rule(
 
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
-    old = event.related
-    reject = connection.reject
-    conflict = _conflict_with(event, old) if old is not None else None
-    if reject is None or old is None or conflict is None:
+    conflict, reject = _conflict_with(connection, event.related), connection.reject
+    if reject is None or conflict is None:
         return
     kind = "REQ" if reject.sender == "passive" else "REP"
     sent = of_type(connection, kind)
@@ -47,15 +45,14 @@ def stale_refused(connection: Connection, event: Event, context: Context) -> Ver
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence = numbers(conflict, refused.message.time)
-    if old.stale_by is connection:
+    if conflict.other.stale_by is connection:
         yield _first_refusal(event, conflict, kind, (refused, reject), evidence)
     else:
         yield _further_refusal(conflict, kind, (refused, reject), evidence)
 
 
-def _conflict_with(event: Event, old: Connection) -> Conflict | None:
-    connection = event.connection
-    return next((c for c in (*connection.request_conflicts, *connection.reply_conflicts) if c.other is old), None)
+def _conflict_with(connection: Connection, old: Connection | None) -> Conflict | None:
+    return next((conflict for _, conflict in conflicts(connection) if conflict.other is old), None)
 
 
 def _first_refusal(
@@ -140,13 +137,10 @@ S03 = rule(
 
 @S03.on_event("STALE_DUTY")
 def stale_without_dreq(connection: Connection, event: Event, context: Context) -> Verdicts:
-    old, reject = event.related, connection.reject
-    conflict = _conflict_with(event, old) if old is not None else None
-    if event.step is not None or old is None or conflict is None or reject is None:
-        return
-    if old.stale_by is not connection:
-        return  # told when the first attempt was refused
-    holder: Role = PEER[conflict.owner]
+    conflict, reject = _conflict_with(connection, event.related), connection.reject
+    if event.step is not None or conflict is None or reject is None or conflict.other.stale_by is not connection:
+        return  # or told when the first attempt was refused
+    old, holder = conflict.other, PEER[conflict.owner]
     wait = response_wait(old.request, holder).nominal
     waited = context.watched(old, reject.message.time, event.time)
     if conflict.peer_state != "ESTABLISHED" or old.end(holder).state != "ESTABLISHED" or waited < wait:
@@ -189,25 +183,20 @@ def stale_refusal(connection: Connection, step: Step, context: Context) -> Verdi
 
 @S13.on_step("DREQ", history=first, needs=("sender",))
 def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Verdicts:
-    refusals = context.memory["S13"]
-    if not refusals or connection.stale_by is not None or connection.established is None:
-        return ()
-    found = [refusals[port] for port in (step.message.source, step.message.destination) if port in refusals]
-    return [
-        _beside(connection, step, reject, refused)
-        for reject, refused in found[:1]
-        if step.message.time - reject.message.time <= BESIDE and refused.service_id == connection.service_id
-    ]
-
-
-def _beside(connection: Connection, step: Step, reject: Step, refused: Connection) -> Verdict:
-    gap = step.message.time - reject.message.time
-    sender, refuser = end_name(sender_end(connection, step)), address(reject.message.source)
-    return Verdict(
-        f"{sender} closed this connection {duration(gap)} after {refuser} had refused connection {refused.id} as "
-        "stale. No stale REQ or REP named one of its QPNs: this DREQ is the consumer's own.",
-        {"after_refusal": Duration(gap)},
-        steps=(reject, step),
-        related=(refused,),
-        advice=f"Look at the consumer on {sender}: its CM had no reason to touch this connection.",
-    )
+    refusals, ports = context.memory["S13"], (step.message.source, step.message.destination)
+    port = next((port for port in ports if port in refusals), None)
+    if port is None or connection.stale_by is not None or connection.established is None:
+        return
+    reject, refused = refusals[port]
+    gap = between(reject, step)
+    if gap <= BESIDE and refused.service_id == connection.service_id:
+        sender = end_name(sender_end(connection, step))
+        yield Verdict(
+            f"{sender} closed this connection {duration(gap)} after {address(reject.message.source)} had refused"
+            f" connection {refused.id} as stale. No stale REQ or REP named one of its QPNs: this DREQ is the consumer's"
+            " own.",
+            {"after_refusal": Duration(gap)},
+            steps=(reject, step),
+            related=(refused,),
+            advice=f"Look at the consumer on {sender}: its CM had no reason to touch this connection.",
+        )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import duration, end_name, qpn, times
-from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
 from ibcmtool.rules.facts.completeness import DISORDER
-from ibcmtool.rules.steps import of_type, receiver_end, request_of, role_of, sender_end
+from ibcmtool.rules.steps import named_qpn, names_another_qpn, of_type, role_of, sender_end
 from ibcmtool.values import Duration, Qpn
 
 
@@ -38,21 +36,7 @@ T05 = rule(
 
 @T05.on_step("DREQ", history=first, when=_ignored, needs=("sender", "request"))
 def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
-    sender, receiver = sender_end(connection, step), receiver_end(connection, step)
-    named, request = _named(step), request_of(connection)
-    if named is None or receiver.qpn in (None, named) or request.transport_service_type == EXTENDED:
-        return
-    yield Verdict(
-        f"DREQ of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses {qpn(receiver.qpn)} in "
-        "this connection.",
-        {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
-    )
-
-
-def _named(step: Step) -> int | None:
-    """The QPN that a DREQ names; None if it is none, or was cut."""
-    fields = step.message.fields
-    return fields.remote_qpn if isinstance(fields, Dreq) else None
+    return names_another_qpn(connection, step)
 
 
 T06 = rule(
@@ -102,10 +86,10 @@ def _after_ignored(connection: Connection, step: Step) -> bool:
 @T06.on_step("DREP", when=_after_ignored, needs=("sender",))
 def wrong_one_answered(connection: Connection, step: Step, context: Context) -> Verdicts:
     last, right = connection.steps[-2], sender_end(connection, step).qpn
-    named = _named(last)
+    named = named_qpn(last)
     if last.sender == step.sender or right is None or named is None or named == right:
         return
-    if not any(_named(dreq) == right for dreq in of_type(connection, "DREQ") if dreq.sender == last.sender):
+    if not any(named_qpn(dreq) == right for dreq in of_type(connection, "DREQ") if dreq.sender == last.sender):
         yield Verdict(
             f"DREQ with the wrong QPN {qpn(named)} (right: {qpn(right)}) was answered with DREP.",
             {"named_qpn": Qpn(named), "qpn": Qpn(right)},

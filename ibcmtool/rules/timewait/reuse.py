@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
@@ -19,7 +18,7 @@ from ibcmtool.messages import Rep, Reply, Req, Request
 from ibcmtool.model import Conflict, Connection, Step, Timewait
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.steps import ended_in_sight
+from ibcmtool.rules.steps import broken_timewait, conflicts_at
 from ibcmtool.values import Duration, Qpn, Time
 
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
@@ -39,15 +38,9 @@ class Reuse(NamedTuple):
 def _reuses(connection: Connection, step: Step, context: Context) -> Iterator[Reuse]:
     if connection.late_duplicate_of is not None:
         return
-    conflicts = connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
-    for conflict in conflicts:
-        old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
-        # A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry.
-        if timewait is None or conflict.owner_state not in CLOSED_STATES or old.established is None:
-            continue
-        if not timewait.start <= step.message.time < timewait.maximum or old.stale_by is not None:
-            continue
-        if ended_in_sight(old, timewait, context):
+    for conflict in conflicts_at(connection, step):
+        timewait = broken_timewait(conflict, step, context)
+        if timewait is not None:
             yield Reuse(conflict, timewait)
 
 
@@ -197,14 +190,8 @@ def closed(connection: Connection, step: Step, context: Context) -> Verdicts:
 @T10.on_step("REQ", history=first)
 def reconnect_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     old: Connection | None = context.memory["T10"].get(connection.active.ca_guid)
-    if old is None or old.active.name != connection.active.name:
-        return ()
-    return _reconnect(connection, step, old)
-
-
-def _reconnect(connection: Connection, step: Step, old: Connection) -> Verdicts:
-    active, timewait = connection.active, old.active.timewait
-    if old is connection or timewait is None or not _same_consumer(old, connection):
+    active, timewait = connection.active, None if old is None else old.active.timewait
+    if old is None or old is connection or timewait is None or not _same_consumer(old, connection):
         return
     after = step.message.time - timewait.start
     if old.active.qpn != active.qpn and 0 <= after < timewait.likely - timewait.start:
@@ -217,5 +204,6 @@ def _reconnect(connection: Connection, step: Step, old: Connection) -> Verdicts:
 
 
 def _same_consumer(old: Connection, new: Connection) -> bool:
+    same_name = old.active.name == new.active.name
     same_target = old.service_id == new.service_id and old.passive.address.matches(new.passive.address)
-    return same_target and old.active.address.matches(new.active.address)
+    return same_name and same_target and old.active.address.matches(new.active.address)
