@@ -65,7 +65,7 @@ StepJudge = Callable[[Connection, Step, Context], Verdicts]
 EventJudge = Callable[[Connection, Event, Context], Verdicts]
 EndJudge = Callable[[CaptureEnd, Context], Verdicts]
 HistoryTest = Callable[[str], bool]  # of the connection's history, which ends with the message
-StepTest = Callable[[Connection, Step], bool]
+StepTest = Callable[[Connection, Step], object]  # whether there is something to look at, or what
 
 
 class StepHandler(NamedTuple):

@@ -102,8 +102,12 @@ class Judge:
         asked = plan.always
         for test, others in plan.tests:
             if test(connection, step):
-                asked = [*asked, *others]
-        return self._judge_step(asked, event, step) if asked else ()
+                asked = sorted([*asked, *others], key=itemgetter(0))
+        found: list[Finding] = []
+        for _, rule, handler in asked:
+            if not handler.needs or _met(handler.needs, connection, step):
+                found += self._findings(rule, handler.once, handler.judge(connection, step, self.context), event)
+        return found
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
         """What concerns the whole, when all is read. `forgotten`: connections that the tracker let go of early."""
@@ -111,18 +115,6 @@ class Judge:
         for rule, judge in self._ends:
             for verdict in judge(end, self.context):
                 yield finding(rule, verdict)
-
-    def _judge_step(self, asked: Sequence[Asked], event: Event, step: Step) -> list[Finding]:
-        found: list[tuple[int, Iterator[Finding]]] = []
-        for place, rule, handler in asked:
-            if not handler.needs or _met(handler.needs, event.connection, step):
-                verdicts = handler.judge(event.connection, step, self.context)
-                if verdicts:
-                    found.append((place, self._findings(rule, handler.once, verdicts, event)))
-        if not found:
-            return []
-        found.sort(key=itemgetter(0))
-        return [finding for _, findings in found for finding in findings]
 
     def _judge_event(self, event: Event) -> list[Finding]:
         kind, connection = event.kind, event.connection
@@ -133,9 +125,7 @@ class Judge:
         found: list[Finding] = []
         for rule, handler in asked:
             if not handler.needs or _met(handler.needs, connection, event.step):
-                verdicts = handler.judge(connection, event, self.context)
-                if verdicts:
-                    found += self._findings(rule, handler.once, verdicts, event)
+                found += self._findings(rule, handler.once, handler.judge(connection, event, self.context), event)
         return found
 
     def _findings(self, rule: Rule, once: Once | None, verdicts: Iterable[Verdict], event: Event) -> Iterator[Finding]:

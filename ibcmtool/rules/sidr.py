@@ -111,20 +111,15 @@ def _other_service(connection: Connection, step: Step) -> tuple[int, int] | None
     return None if asked is None or answered is None or asked == answered else (asked, answered)
 
 
-def _resolves_another(connection: Connection, step: Step) -> bool:
-    return _other_service(connection, step) is not None
-
-
-@I03.on_step("SIDR_REP", history=first, when=_resolves_another)
+@I03.on_step("SIDR_REP", history=first, when=_other_service)
 def sidr_other_service(connection: Connection, step: Step, context: Context) -> Verdicts:
     asked, answered = _other_service(connection, step) or (0, 0)
-    if asked != answered:
-        yield Verdict(
-            f"{end_name(connection.passive)} was asked for service {service_id(asked)} and resolved"
-            f" {service_id(answered)}.",
-            {"asked": ServiceId(asked), "answered": ServiceId(answered)},
-            steps=(*of_type(connection, "SIDR_REQ")[:1], step),
-        )
+    yield Verdict(
+        f"{end_name(connection.passive)} was asked for service {service_id(asked)} and resolved"
+        f" {service_id(answered)}.",
+        {"asked": ServiceId(asked), "answered": ServiceId(answered)},
+        steps=(*of_type(connection, "SIDR_REQ")[:1], step),
+    )
 
 
 I04 = rule(

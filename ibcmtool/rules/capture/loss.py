@@ -74,13 +74,9 @@ C05 = rule(
 
 @C05.on_event("ENDED")
 def lost_on_the_way(connection: Connection, event: Event, context: Context) -> Verdicts:
-    if not context.coverage.several or connection.proxied_copy_of is not None:
-        return ()  # a proxy between the places sends packets of its own
-    return _missing(connection, context)
-
-
-def _missing(connection: Connection, context: Context) -> Verdicts:
     """A verdict for each direction of a connection, and each two capture points, of which one lacks packets."""
+    if not context.coverage.several or connection.proxied_copy_of is not None:
+        return  # a proxy between the places sends packets of its own
     places = context.coverage.places()
     missing: dict[Way, list[Step]] = {}
     for step in connection.steps:

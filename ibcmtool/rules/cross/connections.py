@@ -13,7 +13,6 @@ from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches
-from ibcmtool.rules.facts.restarts import Fall
 from ibcmtool.rules.steps import conflicts
 from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
 
@@ -75,13 +74,9 @@ X02 = rule(
 
 @X02.on_step("RTU")
 def comm_id_twice(connection: Connection, step: Step, context: Context) -> Verdicts:
-    other = context.comm_ids.earlier_holder(step)
-    return () if other is None else _given_twice(connection, step, other, context)
-
-
-def _given_twice(connection: Connection, step: Step, other: Connection, context: Context) -> Verdicts:
-    """The verdict on the passive end's id, which `other` had when this RTU came."""
-    end = connection.passive
+    other, end = context.comm_ids.earlier_holder(step), connection.passive
+    if other is None:
+        return
     number, ca = end.comm_id or 0, end.ca_guid or 0
     owners = [other.end(role) for role in PEER if (other.end(role).ca_guid, other.end(role).comm_id) == (ca, number)]
     if not owners or owners[0].state != "ESTABLISHED" or other.outcome != "established":
@@ -126,11 +121,8 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
 @X03.on_step("REQ", "REP")
 def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdicts:
     fall = context.restarts.fall_at(step)
-    return () if fall is None else _restart(fall)
-
-
-def _restart(fall: Fall) -> Verdicts:
-    """The verdict on an address whose PSN fell."""
+    if fall is None:
+        return
     message, before = fall.step.message, fall.last.message
     psn, old_psn, fields, old_fields = message.psn, before.psn, message.fields, before.fields
     if psn is None or old_psn is None or old_psn >= PSN_RANGE - WRAP_MARGIN:

@@ -164,7 +164,7 @@ F14 = rule(
 )
 
 
-def _unknown_id(step: Step) -> int | None:
+def _unknown_id(connection: Connection, step: Step) -> int | None:
     """The service id that a request names, if no class that we know has it."""
     fields = step.message.fields
     number = fields.service_id if isinstance(fields, (Req, SidrReq)) else None
@@ -173,13 +173,9 @@ def _unknown_id(step: Step) -> int | None:
     return None if isinstance(fields, Req) and _of_a_guid(number, fields) else number
 
 
-def _names_unknown_id(connection: Connection, step: Step) -> bool:
-    return _unknown_id(step) is not None
-
-
-@F14.on_step("REQ", "SIDR_REQ", history=first, when=_names_unknown_id, needs=("intact",), once="subject")
+@F14.on_step("REQ", "SIDR_REQ", history=first, when=_unknown_id, needs=("intact",), once="subject")
 def unknown_service_id(connection: Connection, step: Step, context: Context) -> Verdicts:
-    number = _unknown_id(step) or 0
+    number = _unknown_id(connection, step) or 0
     turned = int.from_bytes(number.to_bytes(8, "little"), "big")
     swapped = turned >> 24 == IP_CM
     hint = f" With its bytes turned round it is {services.name(turned)}." if swapped else ""
