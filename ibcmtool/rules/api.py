@@ -68,23 +68,13 @@ HistoryTest = Callable[[str], bool]  # of the connection's history, which ends w
 StepTest = Callable[[Connection, Step], object]  # whether there is something to look at, or what
 
 
-class StepHandler(NamedTuple):
-    """A rule's function for messages of some types, and what has to hold for it to be asked."""
+class Conditions(NamedTuple):
+    """What has to hold for a rule's function to be asked, and for what it says to count."""
 
-    judge: StepJudge
-    history: HistoryTest | None
-    when: StepTest | None
-    needs: Sequence[Need]
-    once: Once | None
-
-
-class EventHandler(NamedTuple):
-    """A rule's function for events that no message carries."""
-
-    judge: EventJudge
     history: HistoryTest | None
     needs: Sequence[Need]
     once: Once | None
+    when: StepTest | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +89,8 @@ class Rule:
     explanation: str
     false_positives: str  # what can make it wrong, and how it guards itself
     advice: str  # what to do next
-    steps: list[tuple[str, StepHandler]] = field(default_factory=list)  # by message type
-    events: list[tuple[str, EventHandler]] = field(default_factory=list)  # by kind
+    steps: list[tuple[str, StepJudge, Conditions]] = field(default_factory=list)  # by message type
+    events: list[tuple[str, EventJudge, Conditions]] = field(default_factory=list)  # by kind
     ends: list[EndJudge] = field(default_factory=list)
 
     def on_step(
@@ -114,8 +104,7 @@ class Rule:
         """Ask the decorated function at messages of these types that became a step of a connection."""
 
         def enter(judge: StepJudge) -> StepJudge:
-            handler = StepHandler(judge, history, when, needs, once)
-            self.steps.extend((kind, handler) for kind in types)
+            self.steps.extend((kind, judge, Conditions(history, needs, once, when)) for kind in types)
             return judge
 
         return enter
@@ -129,8 +118,7 @@ class Rule:
             raise ValueError(f"{self.code}: no such events: {', '.join(sorted(unknown))}")
 
         def enter(judge: EventJudge) -> EventJudge:
-            handler = EventHandler(judge, history, needs, once)
-            self.events.extend((kind, handler) for kind in kinds)
+            self.events.extend((kind, judge, Conditions(history, needs, once)) for kind in kinds)
             return judge
 
         return enter

@@ -95,19 +95,22 @@ def _answer_time(connection: Connection) -> int | None:
     return ANSWER_TIMES[request.remote_cm_response_timeout]
 
 
-def refused_as_stale(connection: Connection, step: Step) -> bool:
-    """Whether this REJ has reason 10."""
-    return rej_reason(step) == STALE_CONNECTION
-
-
-def timed_out(connection: Connection, step: Step) -> bool:
-    """Whether this REJ has reason 4."""
-    return rej_reason(step) == TIMEOUT
-
-
 def rej_reason(step: Step) -> int | None:
     """The reason of a REJ; None where the capture cut it off, and for other messages."""
     return matching.rej_reason(step.message)
+
+
+def rejects_for(reason: int) -> Callable[[Connection, Step], bool]:
+    """A test whether this message is a REJ with this reason."""
+
+    def test(connection: Connection, step: Step) -> bool:
+        return rej_reason(step) == reason
+
+    return test
+
+
+refused_as_stale = rejects_for(STALE_CONNECTION)
+timed_out = rejects_for(TIMEOUT)
 
 
 # -- of a connection ---------------------------------------------------------------------------------------------------

@@ -13,20 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from ibcmtool.evidence import confidence
 from ibcmtool.model import EVENT_KINDS, CmMessage, Connection, Event, Finding, InputInfo, Neighbour, Policy, Step
-from ibcmtool.rules.api import (
-    CATALOGUE,
-    FAMILIES,
-    CaptureEnd,
-    EndJudge,
-    EventHandler,
-    Need,
-    Once,
-    Rule,
-    StepHandler,
-    StepTest,
-    Verdict,
-)
-from ibcmtool.rules.context import Context
+from ibcmtool.rules import api
+from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage
 
 # Histories remembered for each kind of event, and their length: endless ones shall not fill the memory.
@@ -42,7 +30,8 @@ class Asked(NamedTuple):
 
     place: int
     rule: Rule
-    handler: StepHandler
+    judge: api.StepJudge
+    conditions: Conditions
 
 
 class Plan(NamedTuple):
@@ -50,10 +39,10 @@ class Plan(NamedTuple):
 
     word: bool  # it is the first message of its sender in this connection
     always: Sequence[Asked]
-    tests: Sequence[tuple[StepTest, Sequence[Asked]]]  # those of rules that share a test, which is asked once
+    tests: Sequence[tuple[api.StepTest, Sequence[Asked]]]  # those of rules that share a test, which is asked once
 
 
-EventPlan = Sequence[tuple[Rule, EventHandler]]
+OfEvent = tuple[Rule, api.EventJudge, Conditions]
 P = TypeVar("P")
 
 
@@ -64,17 +53,17 @@ class Judge:
         self, policy: Policy = "relaxed", coverage: Coverage | None = None, rules: Iterable[Rule] | None = None
     ) -> None:
         self.context = Context(policy, coverage)
-        self._steps: defaultdict[str, list[tuple[Rule, StepHandler]]] = defaultdict(list)  # by message type
-        self._events: defaultdict[str, list[tuple[Rule, EventHandler]]] = defaultdict(list)  # by kind
-        self._ends: list[tuple[Rule, EndJudge]] = []
+        self._steps: defaultdict[str, list[Asked]] = defaultdict(list)  # by message type
+        self._events: defaultdict[str, list[OfEvent]] = defaultdict(list)  # by kind
+        self._ends: list[tuple[Rule, api.EndJudge]] = []
         for rule in sorted(CATALOGUE.values() if rules is None else rules, key=_place):
-            for kind, step_handler in rule.steps:
-                self._steps[kind].append((rule, step_handler))
-            for kind, event_handler in rule.events:
-                self._events[kind].append((rule, event_handler))
+            for kind, of_step, conditions in rule.steps:
+                self._steps[kind].append(Asked(len(self._steps[kind]), rule, of_step, conditions))
+            for kind, of_event, conditions in rule.events:
+                self._events[kind].append((rule, of_event, conditions))
             self._ends += [(rule, judge) for judge in rule.ends]
         self._plans: dict[str, dict[str, Plan]] = {}  # by message type and history
-        self._event_plans: dict[str, dict[str, EventPlan]] = {}  # by kind and history
+        self._event_plans: dict[str, dict[str, list[OfEvent]]] = {}  # by kind and history
         self._subjects: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # by code
 
     def message(self, message: CmMessage) -> None:
@@ -104,14 +93,14 @@ class Judge:
             if test(connection, step):
                 asked = sorted([*asked, *others], key=itemgetter(0))
         found: list[Finding] = []
-        for _, rule, handler in asked:
-            if not handler.needs or _met(handler.needs, connection, step):
-                found += self._findings(rule, handler.once, handler.judge(connection, step, self.context), event)
+        for _, rule, judge, conditions in asked:
+            if _met(conditions, connection, step):
+                found += self._findings(rule, conditions, judge(connection, step, self.context), event)
         return found
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
         """What concerns the whole, when all is read. `forgotten`: connections that the tracker let go of early."""
-        end = CaptureEnd(inputs, forgotten)
+        end = api.CaptureEnd(inputs, forgotten)
         for rule, judge in self._ends:
             for verdict in judge(end, self.context):
                 yield finding(rule, verdict)
@@ -123,14 +112,14 @@ class Judge:
         except KeyError:
             asked = self._event_plan(kind, connection.history)
         found: list[Finding] = []
-        for rule, handler in asked:
-            if not handler.needs or _met(handler.needs, connection, event.step):
-                found += self._findings(rule, handler.once, handler.judge(connection, event, self.context), event)
+        for rule, judge, conditions in asked:
+            if _met(conditions, connection, event.step):
+                found += self._findings(rule, conditions, judge(connection, event, self.context), event)
         return found
 
-    def _findings(self, rule: Rule, once: Once | None, verdicts: Iterable[Verdict], event: Event) -> Iterator[Finding]:
+    def _findings(self, rule: Rule, conditions: Conditions, verdicts: Verdicts, event: Event) -> Iterator[Finding]:
         for verdict in verdicts:
-            if once is None or self._is_new(rule, once, verdict, event):
+            if conditions.once is None or self._is_new(rule, conditions.once, verdict, event):
                 yield finding(rule, verdict, event)
 
     def _plan(self, kind: str, history: str) -> Plan:
@@ -138,23 +127,19 @@ class Judge:
         earlier = history[:-1]
         others = earlier.lower() if history[-1:].isupper() else earlier.upper()
         always: list[Asked] = []
-        tests: dict[StepTest, list[Asked]] = {}
-        for place, (rule, handler) in enumerate(self._steps.get(kind, ())):
-            if handler.history is None or handler.history(history):
-                group = always if handler.when is None else tests.setdefault(handler.when, [])
-                group.append(Asked(place, rule, handler))
+        tests: dict[api.StepTest, list[Asked]] = {}
+        for asked in self._steps.get(kind, ()):
+            history_test, when = asked.conditions.history, asked.conditions.when
+            if history_test is None or history_test(history):
+                (always if when is None else tests.setdefault(when, [])).append(asked)
         return _kept(self._plans, kind, history, Plan(earlier == others, always, list(tests.items())))
 
-    def _event_plan(self, kind: str, history: str) -> EventPlan:
+    def _event_plan(self, kind: str, history: str) -> list[OfEvent]:
         """The same for an event that no message carries."""
-        asked = [
-            (rule, handler)
-            for rule, handler in self._events[kind]
-            if handler.history is None or handler.history(history)
-        ]
+        asked = [one for one in self._events[kind] if one[2].history is None or one[2].history(history)]
         return _kept(self._event_plans, kind, history, asked)
 
-    def _is_new(self, rule: Rule, once: Once, verdict: Verdict, event: Event) -> bool:
+    def _is_new(self, rule: Rule, once: api.Once, verdict: Verdict, event: Event) -> bool:
         """Whether the rule has not spoken of this subject yet; from now on it has."""
         subject: Hashable = None
         if once == "port":
@@ -186,9 +171,9 @@ def _place(rule: Rule) -> tuple[int, str]:
     return FAMILIES.index(rule.code[0]), rule.code
 
 
-def _met(needs: Sequence[Need], connection: Connection, step: Step | None) -> bool:
+def _met(conditions: Conditions, connection: Connection, step: Step | None) -> bool:
     """Whether all is known that a rule needs."""
-    for need in needs:
+    for need in conditions.needs:
         if need == "request":
             known = connection.request is not None
         elif need == "reply":

@@ -10,7 +10,7 @@ from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.formatting import address, duration, end_name, qpn
-from ibcmtool.messages import Dreq, Lap, Req
+from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
 from ibcmtool.rules.api import Verdict, Verdicts
 from ibcmtool.rules.conditions import rej_reason
@@ -99,6 +99,12 @@ def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewai
         return None
     last = max((said.message.time for said in old.steps if said.message.time <= timewait.start), default=0)
     return timewait if context.covered(old, last, timewait.start) else None
+
+
+def starting_psn(connection: Connection, role: Role) -> int | None:
+    """The PSN that this side's sends begin with; None as long as it has not said so."""
+    fields = connection.request if role == "active" else connection.reply
+    return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
 def sent_by(step: Step) -> str:

@@ -91,18 +91,18 @@ F02 = rule(
 )
 
 
-def _too_deep(connection: Connection, step: Step) -> bool:
+def _too_deep(connection: Connection, step: Step) -> tuple[int, int] | None:
+    """How many reads a REQ offers, and how many the REP wants, if these are more."""
     request, reply = connection.request, step.message.fields
     if not (isinstance(request, Req) and isinstance(reply, Rep)) or request.transport_service_type != RC:
-        return False
+        return None
     offered, wanted = request.responder_resources, reply.initiator_depth
-    return offered is not None and wanted is not None and wanted > offered
+    return None if offered is None or wanted is None or wanted <= offered else (offered, wanted)
 
 
 @F02.on_step("REP", history=first, when=_too_deep, needs=("intact",))
 def read_depth(connection: Connection, step: Step, context: Context) -> Verdicts:
-    request, wanted = connection.request, fields_of(step, Rep).initiator_depth
-    offered = request.responder_resources if isinstance(request, Req) else None
+    offered, wanted = _too_deep(connection, step) or (0, 0)
     yield Verdict(
         f"{end_name(connection.passive)} wants Initiator Depth {wanted}, but the REQ offers Responder Resources"
         f" {offered}.",

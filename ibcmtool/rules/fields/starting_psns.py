@@ -8,11 +8,11 @@ from __future__ import annotations
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import in_timewait
 from ibcmtool.formatting import duration, end_name, guid, psn, qpn
-from ibcmtool.messages import Rep, Req
+from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step, Timewait
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.steps import broken_timewait, conflicts
+from ibcmtool.rules.steps import broken_timewait, conflicts, starting_psn
 from ibcmtool.values import Duration, Psn, Qpn
 
 ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
@@ -60,17 +60,11 @@ def _indistinguishable(connection: Connection, step: Step, context: Context) -> 
         starts = [
             (side, start)
             for side, before in ((role, owner), (PEER[role], PEER[owner]))
-            if (start := _start(connection, side)) is not None and start == _start(old, before)
+            if (start := starting_psn(connection, side)) is not None and start == starting_psn(old, before)
         ]
         at_the_request = step.message.type == "REP" and role == "active" and "active" in dict(starts)
         if starts and not at_the_request:
             yield _verdict(connection, step, conflict, timewait, role, *starts[0])
-
-
-def _start(connection: Connection, role: Role) -> int | None:
-    """The PSN that this side's sends begin with; None as long as it has not said so."""
-    fields = connection.request if role == "active" else connection.reply
-    return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
 def _verdict(

@@ -110,18 +110,18 @@ R10 = rule(
 )
 
 
-def _uneven(connection: Connection, step: Step) -> bool:
+def _uneven(connection: Connection, step: Step) -> tuple[int, int] | None:
+    """The two response timeouts of a REQ, if they are odd."""
     fields = fields_of(step, Req)
     remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
     if remote is None or local is None:
-        return False
-    return not (remote and local) or not -UNUSUAL_RATIO <= remote - local <= UNUSUAL_RATIO
+        return None
+    return (remote, local) if 0 in (remote, local) or abs(remote - local) > UNUSUAL_RATIO else None
 
 
 @R10.on_step("REQ", history=first, when=_uneven, needs=("intact",), once="subject")
 def response_timeouts_uneven(connection: Connection, step: Step, context: Context) -> Verdicts:
-    fields = fields_of(step, Req)
-    remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
+    remote, local = _uneven(connection, step) or (0, 0)
     yield Verdict(
         f"The REQ gives the passive side {exponent_text(remote)} to answer (Remote CM Response Timeout {remote})"
         f" and the active side {exponent_text(local)} (Local CM Response Timeout {local}).",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
@@ -31,16 +31,26 @@ class _Slow(NamedTuple):
     allowed: int  # ns, for that one
 
 
-def _habit(context: Context, code: str, step: Step, answer: int, allowed: int) -> _Slow | None:
-    """Count one more slow answer of the sender's port; what is known when it has become a habit, and only then."""
-    memory, port = context.memory[code], step.message.source
+def _one_more(
+    code: str, connection: Connection, step: Step, context: Context, allowed: int, words: str, ground: Ground
+) -> Verdicts:
+    """Count one more slow answer of the sender's port; the verdict when it has become a habit, and only then."""
+    memory, port, answer = context.memory[code], step.message.source, step.message.time - connection.opened
     known: _Slow = memory.get(port, _Slow(0, 0, 0))
     if answer > known.slowest:
         known = _Slow(known.answers, answer, allowed)
     known = memory[port] = known._replace(answers=known.answers + 1)
     if len(memory) > MOST_PORTS:
         del memory[next(iter(memory))]
-    return known if known.answers == OFTEN else None
+    if known.answers == OFTEN:
+        slowest, limit = Duration(known.slowest), Duration(known.allowed)
+        yield Verdict(
+            f"{end_name(connection.passive)} has "
+            + words.format(answers=known.answers, slowest=duration(slowest.ns), allowed=duration(limit.ns)),
+            {"answers": known.answers, "slowest": slowest, "allowed": limit},
+            (ground,),
+            steps=(connection.steps[0], step),
+        )
 
 
 R11 = rule(
@@ -62,16 +72,10 @@ R11 = rule(
 def near_timeout_setup(connection: Connection, step: Step, context: Context) -> Verdicts:
     answer, allowed = step.message.time - connection.opened, response_wait(connection.request, "active").nominal
     if connection.opened - context.start <= DISORDER or not allowed // 2 < answer <= allowed:
-        return
-    habit = _habit(context, "R11", step, answer, allowed)
-    if habit is not None:
-        yield Verdict(
-            f"{end_name(connection.passive)} has answered {habit.answers} REQs with its REP only after more than half"
-            f" of the time allowed, at worst after {duration(habit.slowest)} of {duration(habit.allowed)}.",
-            {"answers": habit.answers, "slowest": Duration(habit.slowest), "allowed": Duration(habit.allowed)},
-            (unopposed("timer"),),
-            steps=(connection.steps[0], step),
-        )
+        return ()
+    words = "answered {answers} REQs with its REP only after more than half of the time allowed, at worst after"
+    words += " {slowest} of {allowed}."
+    return _one_more("R11", connection, step, context, allowed, words, unopposed("timer"))
 
 
 R12 = rule(
@@ -93,16 +97,10 @@ R12 = rule(
 def slow_without_mra(connection: Connection, step: Step, context: Context) -> Verdicts:
     allowed = response_wait(connection.request, "active").nominal
     if not DISORDER < between(connection.steps[-2], step) <= allowed:
-        return
-    habit = _habit(context, "R12", step, step.message.time - connection.opened, allowed)
-    if habit is not None:
-        yield Verdict(
-            f"{end_name(connection.passive)} has let {habit.answers} REQs be repeated before its REP came, without an"
-            f" MRA; at worst it took {duration(habit.slowest)}, the REQ allows {duration(habit.allowed)}.",
-            {"answers": habit.answers, "slowest": Duration(habit.slowest), "allowed": Duration(habit.allowed)},
-            (weakened("complete"),),
-            steps=(connection.steps[0], step),
-        )
+        return ()
+    words = "let {answers} REQs be repeated before its REP came, without an MRA; at worst it took {slowest}, the REQ"
+    words += " allows {allowed}."
+    return _one_more("R12", connection, step, context, allowed, words, weakened("complete"))
 
 
 R13 = rule(

@@ -165,11 +165,8 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     if found is None:
         return
     old, holder, timewait = found
-    number, after, length = (
-        connection.active.qpn or 0,
-        request.message.time - timewait.start,
-        timewait.likely - timewait.start,
-    )
+    number, after = connection.active.qpn or 0, request.message.time - timewait.start
+    length = timewait.likely - timewait.start
     yield Verdict(
         f"REQ with QPN {qpn(number)} came {duration(after)} after connection {old.id} was closed, inside "
         f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",

@@ -6,10 +6,9 @@ from ibcmtool.connections.codes import DUPLICATE_COMM_ID
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import comm_id, duration, end_name
-from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import entangled, first, matches
+from ibcmtool.rules.conditions import entangled, first, matches, rejects_for
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import CommId, Duration
 
@@ -64,16 +63,14 @@ T04 = rule(
 )
 
 
-@T04.on_step("REJ", history=first)
+@T04.on_step("REJ", history=first, when=rejects_for(DUPLICATE_COMM_ID))
 def comm_id_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
-    fields = step.message.fields
-    if isinstance(fields, Rej) and fields.reason == DUPLICATE_COMM_ID:
-        identifier = connection.active.comm_id or 0
-        yield Verdict(
-            f"{end_name(connection.passive)} refused Local Communication ID {comm_id(identifier)} of "
-            f"{end_name(connection.active)} as a duplicate.",
-            {"comm_id": CommId(identifier)},
-        )
+    identifier = connection.active.comm_id or 0
+    yield Verdict(
+        f"{end_name(connection.passive)} refused Local Communication ID {comm_id(identifier)} of "
+        f"{end_name(connection.active)} as a duplicate.",
+        {"comm_id": CommId(identifier)},
+    )
 
 
 T07 = rule(
