@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ibcmtool.evidence import Ground
-from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Policy, Severity, Step
+from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Severity, Step
 from ibcmtool.rules.context import Context as Context
 from ibcmtool.values import Evidence
 
@@ -149,8 +149,3 @@ def rule(
         raise ValueError(f"two rules with code {code}")
     entry = CATALOGUE[code] = Rule(code, name, title, severity, clause, explanation, false_positives, advice)
     return entry
-
-
-def severity_under(policy: Policy, strict: Severity, relaxed: Severity) -> Severity:
-    """The severity of a finding on which the two readings of the specification differ."""
-    return strict if policy == "strict" else relaxed

@@ -20,7 +20,7 @@ from ibcmtool.connections import matching
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
 from ibcmtool.messages import Req
-from ibcmtool.model import Connection, Step
+from ibcmtool.model import Connection, Role, Step
 
 ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
 
@@ -76,7 +76,7 @@ def slow(connection: Connection, step: Step) -> bool:
 
     It is counted from the first REQ.
     """
-    allowed = _answer_time(connection)
+    allowed = answer_time(connection, "passive")
     return allowed is not None and 2 * (step.message.time - connection.opened) > allowed
 
 
@@ -84,15 +84,17 @@ def late(connection: Connection, step: Step) -> bool:
     """Whether it comes after a REJ, or after all of that time."""
     if connection.reject is not None:
         return connection.request is not None
-    allowed = _answer_time(connection)
+    allowed = answer_time(connection, "passive")
     return allowed is not None and step.message.time - connection.opened > allowed
 
 
-def _answer_time(connection: Connection) -> int | None:
+def answer_time(connection: Connection, role: Role) -> int | None:
+    """How long (ns) the REQ gives this side for its answers, without the path; None where that was not captured."""
     request = connection.request
-    if not isinstance(request, Req) or request.remote_cm_response_timeout is None:
+    if not isinstance(request, Req):
         return None
-    return ANSWER_TIMES[request.remote_cm_response_timeout]
+    timeout = request.remote_cm_response_timeout if role == "passive" else request.local_cm_response_timeout
+    return None if timeout is None else ANSWER_TIMES[timeout]
 
 
 def rej_reason(step: Step) -> int | None:

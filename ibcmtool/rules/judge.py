@@ -56,7 +56,8 @@ class Judge:
         self._steps: defaultdict[str, list[Asked]] = defaultdict(list)  # by message type
         self._events: defaultdict[str, list[OfEvent]] = defaultdict(list)  # by kind
         self._ends: list[tuple[Rule, api.EndJudge]] = []
-        for rule in sorted(CATALOGUE.values() if rules is None else rules, key=_place):
+        catalogue = CATALOGUE.values() if rules is None else rules
+        for rule in sorted(catalogue, key=lambda rule: (FAMILIES.index(rule.code[0]), rule.code)):
             for kind, of_step, conditions in rule.steps:
                 self._steps[kind].append(Asked(len(self._steps[kind]), rule, of_step, conditions))
             for kind, of_event, conditions in rule.events:
@@ -165,10 +166,6 @@ def _kept(plans: dict[str, dict[str, P]], kind: str, history: str, plan: P) -> P
             known.clear()
         known[history] = plan
     return plan
-
-
-def _place(rule: Rule) -> tuple[int, str]:
-    return FAMILIES.index(rule.code[0]), rule.code
 
 
 def _met(conditions: Conditions, connection: Connection, step: Step | None) -> bool:

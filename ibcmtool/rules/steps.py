@@ -122,15 +122,14 @@ def of_type(connection: Connection, *types: str, sender: Role | None = None) -> 
 def sends(connection: Connection, step: Step) -> list[Step]:
     """Every send of the same MAD up to `step`, the first one included; copies of one packet count once."""
     original = step.retransmission_of or step
-    seen: set[int] = set()
+    seen: set[int | None] = set()
     found = []
     for other in connection.steps:
         if other is original or other.retransmission_of is original:
             psn = other.message.psn
             if psn is None or psn not in seen:
                 found.append(other)
-                if psn is not None:
-                    seen.add(psn)
+                seen.add(psn)
         if other is step:
             break
     return found
@@ -138,11 +137,11 @@ def sends(connection: Connection, step: Step) -> list[Step]:
 
 def before(connection: Connection, step: Step) -> Iterator[Step]:
     """The steps before `step`, newest first."""
-    at = len(connection.steps) - 1
-    while at >= 0 and connection.steps[at] is not step:
-        at -= 1
-    for index in range(at - 1, -1, -1):
-        yield connection.steps[index]
+    newest_first = reversed(connection.steps)
+    for other in newest_first:
+        if other is step:
+            break
+    yield from newest_first
 
 
 def until(steps: Iterable[Step], latest: Step) -> list[Step]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
-from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import ANSWER_TIMES, first, late, timed_out
+from ibcmtool.rules.conditions import answer_time, first, late, timed_out
 from ibcmtool.rules.steps import DISORDER, between, gave_up, sender_of
 from ibcmtool.values import Duration, Evidence
 
@@ -73,11 +72,8 @@ R05 = rule(
 
 def _slow_active(connection: Connection, step: Step) -> bool:
     """Whether this answer of the active side comes later, after the first message, than it may after a REP."""
-    request = connection.request
-    if not isinstance(request, Req) or step.sender != "active":
-        return False
-    allowed = request.local_cm_response_timeout
-    return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
+    allowed = answer_time(connection, "active") if step.sender == "active" else None
+    return allowed is not None and step.message.time - connection.opened > allowed
 
 
 @R05.on_step("RTU", "REJ", "MRA", history=first, when=_slow_active, needs=("reply",))

@@ -11,7 +11,7 @@ from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import established, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, Event, Severity, Step
-from ibcmtool.rules.api import Context, Verdict, Verdicts, rule, severity_under
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, numbers
 from ibcmtool.rules.steps import of_type
@@ -105,7 +105,7 @@ S05 = rule(
 @S05.on_step("REP", history=first, when=entangled)
 def timewait_req_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
     if not connection.late_duplicate_of:
-        severity = severity_under(context.policy, "error", "info")
+        severity: Severity = "error" if context.policy == "strict" else "info"
         yield from _in_timewait(connection, step, context, "accepted it (REP)", severity)
 
 
