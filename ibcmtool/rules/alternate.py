@@ -6,19 +6,17 @@ read it from the steps. Where a message that would explain another may only be m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.timers import exponent, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.messages import Apr, Lap, Req
+from ibcmtool.formatting import duration, end_name
+from ibcmtool.messages import Apr, Lap
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import again, anew, first
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import DISORDER, before, fields_of, of_type, receiver_end, sender_end
-from ibcmtool.values import Duration, Qpn, Tid, Value
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import again, anew, first, matches
+from ibcmtool.rules.steps import DISORDER, before, fields_of, names_another_qpn, of_type, receiver_end, sender_end
+from ibcmtool.values import Duration, Tid, Value
 
 L01 = rule(
     "L01",
@@ -42,7 +40,7 @@ def _unexpected(connection: Connection, step: Step) -> bool:
 
 
 @L01.on_step("LAP", when=_unexpected, needs=("sender",))
-def lap_after_the_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def lap_after_the_end(connection: Connection, step: Step, context: Context) -> Verdicts:
     time, longest_wait = step.message.time, max(response_wait(connection.request, role).nominal for role in PEER)
     for earlier in before(connection, step):
         kind, own = earlier.message.type, earlier.sender == step.sender
@@ -55,19 +53,16 @@ def lap_after_the_end(connection: Connection, step: Step, context: Context) -> I
             if gap > DISORDER:
                 yield Verdict(
                     f"{end_name(sender_end(connection, step))} sent a LAP {duration(gap)} after its own {kind}.",
-                    (earlier, step),
                     {"gap": Duration(gap)},
                     (one_clock(earlier, step),),
+                    steps=(earlier, step),
                 )
             return
 
 
-def _first_rtu_after_lap(history: str) -> bool:
-    return "L" in history and history.count("U") == 1
-
-
-@L01.on_step("RTU", history=_first_rtu_after_lap, needs=("sender",))
-def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+# The first RTU, after a LAP.
+@L01.on_step("RTU", history=matches("(?=.*L)[^U]*U[^U]*"), needs=("sender",))
+def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Verdicts:
     for earlier in before(connection, step):
         if earlier.message.type == "REP":
             return
@@ -75,9 +70,9 @@ def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Iter
         if earlier.message.type == "LAP" and earlier.sender == "active" and gap > DISORDER:
             yield Verdict(
                 f"{end_name(connection.active)} sent a LAP {duration(gap)} before its RTU.",
-                (earlier, step),
                 {"gap": Duration(gap)},
                 (unopposed("complete"),),
+                steps=(earlier, step),
             )
             return
 
@@ -97,13 +92,8 @@ L02 = rule(
 )
 
 
-def _with_apr(history: str) -> bool:
-    return "a" in history or "A" in history
-
-
-@L02.on_event("ENDED", history=_with_apr, needs=("request",))
-def apr_without_lap(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+@L02.on_event("ENDED", history=matches("[^aA]*[aA].*"), needs=("request",))
+def apr_without_lap(connection: Connection, event: Event, context: Context) -> Verdicts:
     for role in PEER:
         aprs, received = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
         laps = of_type(connection, "LAP", sender=PEER[role])
@@ -113,9 +103,9 @@ def apr_without_lap(event: Event, context: Context) -> Iterator[Verdict]:
             yield Verdict(
                 f"APR from {end_name(connection.end(role))}, but no LAP from {end_name(connection.peer(role))} was"
                 " captured before it in this connection.",
-                (aprs[0],),
                 {"sender": role, "ap_status": fields_of(aprs[0], Apr).ap_status},
                 (unopposed("complete"),),
+                steps=(aprs[0],),
             )
 
 
@@ -132,14 +122,10 @@ L03 = rule(
 )
 
 
-def _first_of_passive(history: str) -> bool:
-    return history[-1:] == "l" and history.count("l") == 1
-
-
-@L03.on_step("LAP", history=_first_of_passive, needs=("request",))
-def lap_from_passive(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+@L03.on_step("LAP", history=matches("[^l]*l"), needs=("request",))
+def lap_from_passive(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender == "passive":
-        yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", (step,), {"sender": step.sender})
+        yield Verdict(f"LAP from the passive side, {end_name(connection.passive)}.", {"sender": step.sender})
 
 
 L04 = rule(
@@ -158,7 +144,7 @@ L04 = rule(
 
 
 @L04.on_step("LAP", history=again, needs=("sender",))
-def repeated_while_another_waits(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def repeated_while_another_waits(connection: Connection, step: Step, context: Context) -> Verdicts:
     earlier = _laps_before(connection, step)
     other = _sent_meanwhile(earlier, step)
     if other is None or any(_sent_meanwhile(earlier[at + 1 :], old) for at, old in enumerate(earlier)):
@@ -166,14 +152,14 @@ def repeated_while_another_waits(connection: Connection, step: Step, context: Co
     yield Verdict(
         f"LAP repeated {duration(step.message.time - other.message.time)} after"
         f" {end_name(sender_end(connection, step))} had sent another one: both wait for an APR.",
-        (step.retransmission_of or step, other, step),
         _compared(other, step),
         (one_clock(other, step),),
+        steps=(step.retransmission_of or step, other, step),
     )
 
 
 @L04.on_step("LAP", history=anew, needs=("sender",))
-def another_lap(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def another_lap(connection: Connection, step: Step, context: Context) -> Verdicts:
     earlier = _laps_before(connection, step)
     other = next((s for s in earlier if s.message.tid != step.message.tid), None)
     if other is None or _answered_since(connection, earlier, other):
@@ -183,9 +169,9 @@ def another_lap(connection: Connection, step: Step, context: Context) -> Iterato
         yield Verdict(
             f"Another LAP {duration(gap)} after the one before, whose APR was not captured: it may be missing here, or"
             " both are under way.",
-            (other, step),
             _compared(other, step),
             (weakened("complete"),),
+            steps=(other, step),
             severity="info",
         )
 
@@ -238,18 +224,8 @@ L05 = rule(
 
 
 @L05.on_step("LAP", history=first, needs=("sender", "request"))
-def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    request, receiver = connection.request, receiver_end(connection, step)
-    if isinstance(request, Req) and request.transport_service_type == EXTENDED:
-        return
-    named, right = fields_of(step, Lap).remote_qpn, receiver.qpn
-    if named is not None and right is not None and named != right:
-        yield Verdict(
-            f"LAP of {end_name(sender_end(connection, step))} names QPN {qpn(named)}, but {end_name(receiver)} uses"
-            f" {qpn(right)} in this connection.",
-            (step,),
-            {"named_qpn": Qpn(named), "qpn": Qpn(right)},
-        )
+def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
+    return names_another_qpn(connection, step)
 
 
 L06 = rule(
@@ -266,15 +242,11 @@ L06 = rule(
 )
 
 
-def _first_of_path(history: str) -> bool:
-    """The first LAP or APR of the connection, whichever side sent it."""
-    return sum(history.count(letter) for letter in "LlAa") == 1
-
-
 def _on_roce(connection: Connection, step: Step) -> bool:
     return connection.transport != "InfiniBand"
 
 
-@L06.on_step("LAP", "APR", history=_first_of_path, when=_on_roce)
-def lap_on_roce(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    yield Verdict(f"{step.message.type} on {connection.transport}.", (step,), {"transport": connection.transport})
+# The first LAP or APR of the connection, whichever side sent it.
+@L06.on_step("LAP", "APR", history=matches("[^LlAa]*[LlAa]"), when=_on_roce)
+def lap_on_roce(connection: Connection, step: Step, context: Context) -> Verdicts:
+    yield Verdict(f"{step.message.type} on {connection.transport}.", {"transport": connection.transport})

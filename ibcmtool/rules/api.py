@@ -8,7 +8,7 @@ of the capture.
     S01 = rule("S01", "stale-req-accepted", "A REQ with the QPN of a connected QP was accepted", severity="error", ...)
 
     @S01.on_step("REP", history=first, when=entangled)
-    def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+    def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
         ...
 
 A rule may have several such functions. None of them changes what it is given, and none depends on another rule.
@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ibcmtool.evidence import Ground
-from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Policy, Severity, Step
-from ibcmtool.rules.context import Context
+from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Severity, Step
+from ibcmtool.rules.context import Context as Context
 from ibcmtool.values import Evidence
 
 PolicyScope = Literal["both", "strict", "relaxed"]
@@ -39,17 +39,19 @@ class Verdict(NamedTuple):
     """What one rule says of what it was shown. The judge makes the Finding from it and from the rule's own texts."""
 
     message: str  # one or two sentences with the numbers in them
-    steps: Sequence[Step]  # the messages it speaks of; their frames become the finding's frames
     evidence: Evidence  # the numbers that it was computed from
     rests_on: Sequence[Ground] = ()  # the confidence follows from it; nothing: certain, as the frames say it
     severity: Severity | None = None  # None: the rule's own
-    connection: Connection | None = None  # None: that of the event
+    steps: Sequence[Step] | None = None  # the messages it speaks of, for their frames; None: that of the event
     related: Sequence[Connection] = ()
     advice: str | None = None  # None: the rule's own
     policy: PolicyScope = "both"
-    frames: Sequence[tuple[int, int]] = ()  # (file, frame), where there are no steps
+    frames: Sequence[tuple[int, int]] = ()  # (file, frame), where it speaks of no steps
     time: int | None = None  # None: that of the last step, or of the event
     subject: Hashable = None  # what a rule with once="subject" speaks of
+
+
+Verdicts = Iterable[Verdict]  # what a rule's function gives: none, one or several
 
 
 class CaptureEnd(NamedTuple):
@@ -59,30 +61,20 @@ class CaptureEnd(NamedTuple):
     forgotten: int  # connections that the tracker let go of before their time
 
 
-StepJudge = Callable[[Connection, Step, Context], Iterable[Verdict]]
-EventJudge = Callable[[Event, Context], Iterable[Verdict]]
-EndJudge = Callable[[CaptureEnd, Context], Iterable[Verdict]]
+StepJudge = Callable[[Connection, Step, Context], Verdicts]
+EventJudge = Callable[[Connection, Event, Context], Verdicts]
+EndJudge = Callable[[CaptureEnd, Context], Verdicts]
 HistoryTest = Callable[[str], bool]  # of the connection's history, which ends with the message
-StepTest = Callable[[Connection, Step], bool]
+StepTest = Callable[[Connection, Step], object]  # whether there is something to look at, or what
 
 
-class StepHandler(NamedTuple):
-    """A rule's function for messages of some types, and what has to hold for it to be asked."""
+class Conditions(NamedTuple):
+    """What has to hold for a rule's function to be asked, and for what it says to count."""
 
-    judge: StepJudge
-    history: HistoryTest | None
-    when: StepTest | None
-    needs: Sequence[Need]
-    once: Once | None
-
-
-class EventHandler(NamedTuple):
-    """A rule's function for events that no message carries."""
-
-    judge: EventJudge
     history: HistoryTest | None
     needs: Sequence[Need]
     once: Once | None
+    when: StepTest | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +89,8 @@ class Rule:
     explanation: str
     false_positives: str  # what can make it wrong, and how it guards itself
     advice: str  # what to do next
-    steps: list[tuple[str, StepHandler]] = field(default_factory=list)  # by message type
-    events: list[tuple[str, EventHandler]] = field(default_factory=list)  # by kind
+    steps: list[tuple[str, StepJudge, Conditions]] = field(default_factory=list)  # by message type
+    events: list[tuple[str, EventJudge, Conditions]] = field(default_factory=list)  # by kind
     ends: list[EndJudge] = field(default_factory=list)
 
     def on_step(
@@ -112,8 +104,7 @@ class Rule:
         """Ask the decorated function at messages of these types that became a step of a connection."""
 
         def enter(judge: StepJudge) -> StepJudge:
-            handler = StepHandler(judge, history, when, needs, once)
-            self.steps.extend((kind, handler) for kind in types)
+            self.steps.extend((kind, judge, Conditions(history, needs, once, when)) for kind in types)
             return judge
 
         return enter
@@ -127,8 +118,7 @@ class Rule:
             raise ValueError(f"{self.code}: no such events: {', '.join(sorted(unknown))}")
 
         def enter(judge: EventJudge) -> EventJudge:
-            handler = EventHandler(judge, history, needs, once)
-            self.events.extend((kind, handler) for kind in kinds)
+            self.events.extend((kind, judge, Conditions(history, needs, once)) for kind in kinds)
             return judge
 
         return enter
@@ -159,8 +149,3 @@ def rule(
         raise ValueError(f"two rules with code {code}")
     entry = CATALOGUE[code] = Rule(code, name, title, severity, clause, explanation, false_positives, advice)
     return entry
-
-
-def severity_under(policy: Policy, strict: Severity, relaxed: Severity) -> Severity:
-    """The severity of a finding on which the two readings of the specification differ."""
-    return strict if policy == "strict" else relaxed

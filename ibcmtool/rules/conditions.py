@@ -20,7 +20,7 @@ from ibcmtool.connections import matching
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import exponent
 from ibcmtool.messages import Req
-from ibcmtool.model import Connection, Step
+from ibcmtool.model import Connection, Role, Step
 
 ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
 
@@ -42,21 +42,6 @@ def anew(history: str) -> bool:
     return history[-2:-1] != "^" and history[-1:] in history[:-1]
 
 
-def with_mra(history: str) -> bool:
-    """There was an MRA."""
-    return "m" in history or "M" in history
-
-
-def rejected(history: str) -> bool:
-    """There was a REJ."""
-    return "j" in history or "J" in history
-
-
-def over(history: str) -> bool:
-    """A DREP or a REJ was seen."""
-    return "e" in history or "E" in history or rejected(history)
-
-
 def matches(pattern: str) -> Callable[[str], bool]:
     """A test whether all of the history matches this regular expression.
 
@@ -70,9 +55,10 @@ def matches(pattern: str) -> Callable[[str], bool]:
     return test
 
 
-def silent(history: str) -> bool:
-    """The active side sent REQs, and perhaps a REJ; the passive side was not heard."""
-    return not history.strip("^QJ") and history.startswith("Q")
+with_mra = matches("[^mM]*[mM].*")
+rejected = matches("[^jJ]*[jJ].*")
+over = matches("[^eEjJ]*[eEjJ].*")  # a DREP or a REJ was seen
+silent = matches(r"Q[\^QJ]*")  # the active side sent REQs, and perhaps a REJ; the passive side was not heard
 
 
 # -- of a step ---------------------------------------------------------------------------------------------------------
@@ -90,7 +76,7 @@ def slow(connection: Connection, step: Step) -> bool:
 
     It is counted from the first REQ.
     """
-    allowed = _answer_time(connection)
+    allowed = answer_time(connection, "passive")
     return allowed is not None and 2 * (step.message.time - connection.opened) > allowed
 
 
@@ -98,30 +84,35 @@ def late(connection: Connection, step: Step) -> bool:
     """Whether it comes after a REJ, or after all of that time."""
     if connection.reject is not None:
         return connection.request is not None
-    allowed = _answer_time(connection)
+    allowed = answer_time(connection, "passive")
     return allowed is not None and step.message.time - connection.opened > allowed
 
 
-def _answer_time(connection: Connection) -> int | None:
+def answer_time(connection: Connection, role: Role) -> int | None:
+    """How long (ns) the REQ gives this side for its answers, without the path; None where that was not captured."""
     request = connection.request
-    if not isinstance(request, Req) or request.remote_cm_response_timeout is None:
+    if not isinstance(request, Req):
         return None
-    return ANSWER_TIMES[request.remote_cm_response_timeout]
-
-
-def refused_as_stale(connection: Connection, step: Step) -> bool:
-    """Whether this REJ has reason 10."""
-    return rej_reason(step) == STALE_CONNECTION
-
-
-def timed_out(connection: Connection, step: Step) -> bool:
-    """Whether this REJ has reason 4."""
-    return rej_reason(step) == TIMEOUT
+    timeout = request.remote_cm_response_timeout if role == "passive" else request.local_cm_response_timeout
+    return None if timeout is None else ANSWER_TIMES[timeout]
 
 
 def rej_reason(step: Step) -> int | None:
     """The reason of a REJ; None where the capture cut it off, and for other messages."""
     return matching.rej_reason(step.message)
+
+
+def rejects_for(reason: int) -> Callable[[Connection, Step], bool]:
+    """A test whether this message is a REJ with this reason."""
+
+    def test(connection: Connection, step: Step) -> bool:
+        return rej_reason(step) == reason
+
+    return test
+
+
+refused_as_stale = rejects_for(STALE_CONNECTION)
+timed_out = rejects_for(TIMEOUT)
 
 
 # -- of a connection ---------------------------------------------------------------------------------------------------

@@ -13,20 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from ibcmtool.evidence import confidence
 from ibcmtool.model import EVENT_KINDS, CmMessage, Connection, Event, Finding, InputInfo, Neighbour, Policy, Step
-from ibcmtool.rules.api import (
-    CATALOGUE,
-    FAMILIES,
-    CaptureEnd,
-    EndJudge,
-    EventHandler,
-    Need,
-    Once,
-    Rule,
-    StepHandler,
-    StepTest,
-    Verdict,
-)
-from ibcmtool.rules.context import Context
+from ibcmtool.rules import api
+from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage
 
 # Histories remembered for each kind of event, and their length: endless ones shall not fill the memory.
@@ -42,7 +30,8 @@ class Asked(NamedTuple):
 
     place: int
     rule: Rule
-    handler: StepHandler
+    judge: api.StepJudge
+    conditions: Conditions
 
 
 class Plan(NamedTuple):
@@ -50,10 +39,10 @@ class Plan(NamedTuple):
 
     word: bool  # it is the first message of its sender in this connection
     always: Sequence[Asked]
-    tests: Sequence[tuple[StepTest, Sequence[Asked]]]  # those of rules that share a test, which is asked once
+    tests: Sequence[tuple[api.StepTest, Sequence[Asked]]]  # those of rules that share a test, which is asked once
 
 
-EventPlan = Sequence[tuple[Rule, EventHandler]]
+OfEvent = tuple[Rule, api.EventJudge, Conditions]
 P = TypeVar("P")
 
 
@@ -64,17 +53,18 @@ class Judge:
         self, policy: Policy = "relaxed", coverage: Coverage | None = None, rules: Iterable[Rule] | None = None
     ) -> None:
         self.context = Context(policy, coverage)
-        self._steps: defaultdict[str, list[tuple[Rule, StepHandler]]] = defaultdict(list)  # by message type
-        self._events: defaultdict[str, list[tuple[Rule, EventHandler]]] = defaultdict(list)  # by kind
-        self._ends: list[tuple[Rule, EndJudge]] = []
-        for rule in sorted(CATALOGUE.values() if rules is None else rules, key=_place):
-            for kind, step_handler in rule.steps:
-                self._steps[kind].append((rule, step_handler))
-            for kind, event_handler in rule.events:
-                self._events[kind].append((rule, event_handler))
+        self._steps: defaultdict[str, list[Asked]] = defaultdict(list)  # by message type
+        self._events: defaultdict[str, list[OfEvent]] = defaultdict(list)  # by kind
+        self._ends: list[tuple[Rule, api.EndJudge]] = []
+        catalogue = CATALOGUE.values() if rules is None else rules
+        for rule in sorted(catalogue, key=lambda rule: (FAMILIES.index(rule.code[0]), rule.code)):
+            for kind, of_step, conditions in rule.steps:
+                self._steps[kind].append(Asked(len(self._steps[kind]), rule, of_step, conditions))
+            for kind, of_event, conditions in rule.events:
+                self._events[kind].append((rule, of_event, conditions))
             self._ends += [(rule, judge) for judge in rule.ends]
         self._plans: dict[str, dict[str, Plan]] = {}  # by message type and history
-        self._event_plans: dict[str, dict[str, EventPlan]] = {}  # by kind and history
+        self._event_plans: dict[str, dict[str, list[OfEvent]]] = {}  # by kind and history
         self._subjects: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # by code
 
     def message(self, message: CmMessage) -> None:
@@ -102,27 +92,19 @@ class Judge:
         asked = plan.always
         for test, others in plan.tests:
             if test(connection, step):
-                asked = [*asked, *others]
-        return self._judge_step(asked, event, step) if asked else ()
+                asked = sorted([*asked, *others], key=itemgetter(0))
+        found: list[Finding] = []
+        for _, rule, judge, conditions in asked:
+            if _met(conditions, connection, step):
+                found += self._findings(rule, conditions, judge(connection, step, self.context), event)
+        return found
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
         """What concerns the whole, when all is read. `forgotten`: connections that the tracker let go of early."""
-        end = CaptureEnd(inputs, forgotten)
+        end = api.CaptureEnd(inputs, forgotten)
         for rule, judge in self._ends:
             for verdict in judge(end, self.context):
-                yield finding(rule, verdict, None, None)
-
-    def _judge_step(self, asked: Sequence[Asked], event: Event, step: Step) -> list[Finding]:
-        found: list[tuple[int, Iterator[Finding]]] = []
-        for place, rule, handler in asked:
-            if not handler.needs or _met(handler.needs, event.connection, step):
-                verdicts = handler.judge(event.connection, step, self.context)
-                if verdicts:
-                    found.append((place, self._findings(rule, handler.once, verdicts, event)))
-        if not found:
-            return []
-        found.sort(key=itemgetter(0))
-        return [finding for _, findings in found for finding in findings]
+                yield finding(rule, verdict)
 
     def _judge_event(self, event: Event) -> list[Finding]:
         kind, connection = event.kind, event.connection
@@ -131,46 +113,40 @@ class Judge:
         except KeyError:
             asked = self._event_plan(kind, connection.history)
         found: list[Finding] = []
-        for rule, handler in asked:
-            if not handler.needs or _met(handler.needs, connection, event.step):
-                verdicts = handler.judge(event, self.context)
-                if verdicts:
-                    found += self._findings(rule, handler.once, verdicts, event)
+        for rule, judge, conditions in asked:
+            if _met(conditions, connection, event.step):
+                found += self._findings(rule, conditions, judge(connection, event, self.context), event)
         return found
 
-    def _findings(self, rule: Rule, once: Once | None, verdicts: Iterable[Verdict], event: Event) -> Iterator[Finding]:
+    def _findings(self, rule: Rule, conditions: Conditions, verdicts: Verdicts, event: Event) -> Iterator[Finding]:
         for verdict in verdicts:
-            if once is None or self._is_new(rule, once, verdict, event.connection):
-                yield finding(rule, verdict, event.connection, event.time)
+            if conditions.once is None or self._is_new(rule, conditions.once, verdict, event):
+                yield finding(rule, verdict, event)
 
     def _plan(self, kind: str, history: str) -> Plan:
         """Find out what such a message calls for, and remember it."""
         earlier = history[:-1]
         others = earlier.lower() if history[-1:].isupper() else earlier.upper()
         always: list[Asked] = []
-        tests: dict[StepTest, list[Asked]] = {}
-        for place, (rule, handler) in enumerate(self._steps.get(kind, ())):
-            if handler.history is None or handler.history(history):
-                group = always if handler.when is None else tests.setdefault(handler.when, [])
-                group.append(Asked(place, rule, handler))
+        tests: dict[api.StepTest, list[Asked]] = {}
+        for asked in self._steps.get(kind, ()):
+            history_test, when = asked.conditions.history, asked.conditions.when
+            if history_test is None or history_test(history):
+                (always if when is None else tests.setdefault(when, [])).append(asked)
         return _kept(self._plans, kind, history, Plan(earlier == others, always, list(tests.items())))
 
-    def _event_plan(self, kind: str, history: str) -> EventPlan:
+    def _event_plan(self, kind: str, history: str) -> list[OfEvent]:
         """The same for an event that no message carries."""
-        asked = [
-            (rule, handler)
-            for rule, handler in self._events[kind]
-            if handler.history is None or handler.history(history)
-        ]
+        asked = [one for one in self._events[kind] if one[2].history is None or one[2].history(history)]
         return _kept(self._event_plans, kind, history, asked)
 
-    def _is_new(self, rule: Rule, once: Once, verdict: Verdict, connection: Connection) -> bool:
+    def _is_new(self, rule: Rule, once: api.Once, verdict: Verdict, event: Event) -> bool:
         """Whether the rule has not spoken of this subject yet; from now on it has."""
         subject: Hashable = None
         if once == "port":
-            subject = verdict.steps[-1].message.source
+            subject = _steps(verdict, event)[-1].message.source
         elif once == "connection":
-            subject = connection.id
+            subject = event.connection.id
         elif once == "subject":
             subject = verdict.subject
         known = self._subjects[rule.code]
@@ -192,13 +168,9 @@ def _kept(plans: dict[str, dict[str, P]], kind: str, history: str, plan: P) -> P
     return plan
 
 
-def _place(rule: Rule) -> tuple[int, str]:
-    return FAMILIES.index(rule.code[0]), rule.code
-
-
-def _met(needs: Sequence[Need], connection: Connection, step: Step | None) -> bool:
+def _met(conditions: Conditions, connection: Connection, step: Step | None) -> bool:
     """Whether all is known that a rule needs."""
-    for need in needs:
+    for need in conditions.needs:
         if need == "request":
             known = connection.request is not None
         elif need == "reply":
@@ -212,21 +184,28 @@ def _met(needs: Sequence[Need], connection: Connection, step: Step | None) -> bo
     return True
 
 
-def finding(rule: Rule, verdict: Verdict, connection: Connection | None, time: int | None) -> Finding:
+def _steps(verdict: Verdict, event: Event | None) -> Sequence[Step]:
+    """The messages that a verdict speaks of."""
+    if verdict.steps is not None:
+        return verdict.steps
+    return () if event is None or event.step is None else (event.step,)
+
+
+def finding(rule: Rule, verdict: Verdict, event: Event | None = None) -> Finding:
     """The record for the reports: the rule's texts around the verdict's sentence and numbers."""
-    messages = [step.message for step in verdict.steps]
-    subject = verdict.connection or connection
-    if verdict.time is not None or not messages:
-        time = verdict.time if verdict.time is not None else time
-    else:
+    messages = [step.message for step in _steps(verdict, event)]
+    time = verdict.time
+    if time is None and messages:
         time = messages[-1].time
+    elif time is None and event is not None:
+        time = event.time
     return Finding(
         code=rule.code,
         name=rule.name,
         severity=verdict.severity or rule.severity,
         confidence=confidence(verdict.rests_on),
         policy=verdict.policy,
-        connection=None if subject is None else subject.id,
+        connection=None if event is None else event.connection.id,
         related=tuple(other.id for other in verdict.related),
         frames=tuple((message.file, message.frame) for message in messages) or tuple(verdict.frames),
         message=verdict.message,

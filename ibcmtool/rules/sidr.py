@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import linux
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, service_id
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import first, matches
 from ibcmtool.rules.steps import DISORDER, fields_of, of_type, one_capture, sends
 from ibcmtool.values import CommId, Duration, Qpn, ServiceId, Tid
 
@@ -35,25 +32,20 @@ I01 = rule(
 )
 
 
-def _answer_alone(history: str) -> bool:
-    """One answer is all that was seen."""
-    return history == "r"
-
-
-@I01.on_event("ENDED", history=_answer_alone)
-def sidr_rep_without_req(event: Event, context: Context) -> Iterator[Verdict]:
-    (step,) = event.connection.steps
+@I01.on_event("ENDED", history=matches("r"))
+def sidr_rep_without_req(connection: Connection, event: Event, context: Context) -> Verdicts:
+    (step,) = connection.steps
     message, number = step.message, fields_of(step, SidrRep).request_id or 0
     age = message.time - context.start
     if age <= LONGEST_REQUEST_SPAN or message.destination not in context.ports.heard:
         return
-    if context.covered(event.connection, message.time - LONGEST_REQUEST_SPAN, message.time):
+    if context.covered(connection, message.time - LONGEST_REQUEST_SPAN, message.time):
         yield Verdict(
             f"SIDR_REP to {address(message.destination)} answers Request ID {comm_id(number)}, but no SIDR_REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
-            (step,),
             {"request_id": CommId(number), "tid": Tid(message.tid), "capture_age": Duration(age)},
             (unopposed("complete"),),
+            steps=(step,),
         )
 
 
@@ -80,7 +72,7 @@ def _contradictory(connection: Connection, step: Step) -> bool:
 
 
 @I02.on_step("SIDR_REP", history=first, when=_contradictory)
-def sidr_rep_contradictory(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def sidr_rep_contradictory(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields, name = fields_of(step, SidrRep), end_name(connection.passive)
     if fields.status == 0:
         sentence = f"{name} resolved the service to QPN {qpn(0)}."
@@ -92,7 +84,6 @@ def sidr_rep_contradictory(connection: Connection, step: Step, context: Context)
     number = None if fields.qpn is None else Qpn(fields.qpn)
     yield Verdict(
         sentence,
-        (step,),
         {"status": fields.status, "qpn": number, "q_key": fields.q_key},
         severity="info" if fields.status else None,
     )
@@ -120,20 +111,15 @@ def _other_service(connection: Connection, step: Step) -> tuple[int, int] | None
     return None if asked is None or answered is None or asked == answered else (asked, answered)
 
 
-def _resolves_another(connection: Connection, step: Step) -> bool:
-    return _other_service(connection, step) is not None
-
-
-@I03.on_step("SIDR_REP", history=first, when=_resolves_another)
-def sidr_other_service(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+@I03.on_step("SIDR_REP", history=first, when=_other_service)
+def sidr_other_service(connection: Connection, step: Step, context: Context) -> Verdicts:
     asked, answered = _other_service(connection, step) or (0, 0)
-    if asked != answered:
-        yield Verdict(
-            f"{end_name(connection.passive)} was asked for service {service_id(asked)} and resolved"
-            f" {service_id(answered)}.",
-            (*of_type(connection, "SIDR_REQ")[:1], step),
-            {"asked": ServiceId(asked), "answered": ServiceId(answered)},
-        )
+    yield Verdict(
+        f"{end_name(connection.passive)} was asked for service {service_id(asked)} and resolved"
+        f" {service_id(answered)}.",
+        {"asked": ServiceId(asked), "answered": ServiceId(answered)},
+        steps=(*of_type(connection, "SIDR_REQ")[:1], step),
+    )
 
 
 I04 = rule(
@@ -158,7 +144,7 @@ def _not_the_only_one(connection: Connection, step: Step) -> bool:
 
 
 @I04.on_step("SIDR_REQ", when=_not_the_only_one, needs=("intact",))
-def sidr_request_id(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def sidr_request_id(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, original = connection.comm_id_conflict, step.retransmission_of
     if conflict is not None and len(connection.steps) == 1:
         known = conflict.other.steps[0]
@@ -175,8 +161,8 @@ def sidr_request_id(connection: Connection, step: Step, context: Context) -> Ite
         yield Verdict(
             f"SIDR_REQ sent {MOST_SENDS + 1} times over {duration(span)} by {end_name(connection.active)}; CMs give up"
             f" after {MOST_SENDS} by default.",
-            (original, step),
             {"sends": MOST_SENDS + 1, "span": Duration(span)},
+            steps=(original, step),
             severity="info",
         )
 
@@ -192,9 +178,9 @@ def _two_requests(connection: Connection, known: Step, step: Step, related: tupl
     return Verdict(
         f"{end_name(connection.active)} uses Request ID {comm_id(identifier)} for another request {duration(gap)} after"
         " the first, to which no answer was captured.",
-        (known, step),
         {"request_id": CommId(identifier), "gap": Duration(gap)},
         (unopposed("complete") if one_capture(known, step) else weakened("complete"),),
+        steps=(known, step),
         related=related,
     )
 
@@ -220,8 +206,7 @@ def _answered_anew(history: str) -> bool:
 
 
 @I05.on_event("ENDED", history=_answered_anew)
-def sidr_two_answers(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def sidr_two_answers(connection: Connection, event: Event, context: Context) -> Verdicts:
     requests = of_type(connection, "SIDR_REQ")
     answers = [step for step in of_type(connection, "SIDR_REP") if step.retransmission_of is None]
     one = answers[0]
@@ -234,9 +219,9 @@ def sidr_two_answers(event: Event, context: Context) -> Iterator[Verdict]:
         f"{end_name(connection.passive)} answered Request ID {comm_id(connection.active.comm_id)} with {_words(one)}"
         f" and {duration(other.message.time - one.message.time)} later with {_words(other)}"
         + ("; the request was repeated in between." if repeated else "; no repeated request was captured in between."),
-        (one, other),
         {"requests": asked, "answers": [list(_answer(one)), list(_answer(other))]},
         (proved("complete") if repeated else weakened("complete"),),
+        steps=(one, other),
         severity="info" if repeated else None,
     )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
+from ibcmtool.connections.codes import EXTENDED, MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.formatting import address, duration
-from ibcmtool.messages import Req
-from ibcmtool.model import Conflict, Connection, End, Role, Step, Timewait
+from ibcmtool.formatting import address, duration, end_name, qpn
+from ibcmtool.messages import Dreq, Lap, Rep, Req
+from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
+from ibcmtool.rules.api import Verdict, Verdicts
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
+from ibcmtool.values import Qpn
 
 F = TypeVar("F")
 
@@ -44,9 +47,10 @@ def sender_of(step: Step) -> Role:
     return "active" if step.sender == "active" else "passive"
 
 
-def role_of(step: Step) -> Role | None:
-    """The role of a step's sender; None where the capture does not tell."""
-    return None if step.sender == "unknown" else step.sender
+def role_of(event: Event) -> Role:
+    """The end that a deadline has passed for: of an event that has one (model.EVENT_KINDS)."""
+    assert event.role is not None
+    return event.role
 
 
 def sender_end(connection: Connection, step: Step) -> End:
@@ -59,10 +63,48 @@ def receiver_end(connection: Connection, step: Step) -> End:
     return connection.passive if step.sender == "active" else connection.active
 
 
-def ended_in_sight(connection: Connection, timewait: Timewait, context: Context) -> bool:
-    """Whether nothing could end the connection unseen before this timewait is said to begin."""
-    last = max((step.message.time for step in connection.steps if step.message.time <= timewait.start), default=0)
-    return context.covered(connection, last, timewait.start)
+def named_qpn(step: Step) -> int | None:
+    """The QPN of its receiver that a DREQ or LAP names; None if it is neither, or was cut."""
+    fields = step.message.fields
+    return fields.remote_qpn if isinstance(fields, (Dreq, Lap)) else None
+
+
+def names_another_qpn(connection: Connection, step: Step) -> Verdicts:
+    """The verdict on a DREQ or LAP with another QPN than its receiver's; XRC has its QPN in another field."""
+    sender, receiver, request = sender_end(connection, step), receiver_end(connection, step), connection.request
+    named, xrc = named_qpn(step), isinstance(request, Req) and request.transport_service_type == EXTENDED
+    if named is not None and receiver.qpn not in (None, named) and not xrc:
+        yield Verdict(
+            f"{step.message.type} of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses"
+            f" {qpn(receiver.qpn)} in this connection.",
+            {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
+        )
+
+
+def conflicts_at(connection: Connection, step: Step) -> Sequence[Conflict]:
+    """Earlier connections that have a claim to the QPN that this REQ or REP names."""
+    return connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
+
+
+def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewait | None:
+    """The owner's own timewait, which may not be over when a QPN is used again in `step`; None: that is no reproach.
+
+    A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry. Nor
+    may anything have ended the old connection unseen before its timewait is said to begin.
+    """
+    old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
+    if timewait is None or not timewait.start <= step.message.time < timewait.maximum:
+        return None
+    if conflict.owner_state not in CLOSED_STATES or old.established is None or old.stale_by is not None:
+        return None
+    last = max((said.message.time for said in old.steps if said.message.time <= timewait.start), default=0)
+    return timewait if context.covered(old, last, timewait.start) else None
+
+
+def starting_psn(connection: Connection, role: Role) -> int | None:
+    """The PSN that this side's sends begin with; None as long as it has not said so."""
+    fields = connection.request if role == "active" else connection.reply
+    return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
 def sent_by(step: Step) -> str:
@@ -80,15 +122,14 @@ def of_type(connection: Connection, *types: str, sender: Role | None = None) -> 
 def sends(connection: Connection, step: Step) -> list[Step]:
     """Every send of the same MAD up to `step`, the first one included; copies of one packet count once."""
     original = step.retransmission_of or step
-    seen: set[int] = set()
+    seen: set[int | None] = set()
     found = []
     for other in connection.steps:
         if other is original or other.retransmission_of is original:
             psn = other.message.psn
             if psn is None or psn not in seen:
                 found.append(other)
-                if psn is not None:
-                    seen.add(psn)
+                seen.add(psn)
         if other is step:
             break
     return found
@@ -96,11 +137,11 @@ def sends(connection: Connection, step: Step) -> list[Step]:
 
 def before(connection: Connection, step: Step) -> Iterator[Step]:
     """The steps before `step`, newest first."""
-    at = len(connection.steps) - 1
-    while at >= 0 and connection.steps[at] is not step:
-        at -= 1
-    for index in range(at - 1, -1, -1):
-        yield connection.steps[index]
+    newest_first = reversed(connection.steps)
+    for other in newest_first:
+        if other is step:
+            break
+    yield from newest_first
 
 
 def until(steps: Iterable[Step], latest: Step) -> list[Step]:

@@ -17,24 +17,18 @@ TIMED_OUT = -110
 
 def of_stale_refusal(connection: Connection) -> str:
     """What the sender of a REQ sees when it is refused with REJ 10; empty for other users than the RDMA CM's."""
-    if connection.service_id == NVME:
-        log = (
-            f'"Connect rejected: status 10 ({STALE})." and "rdma connection establishment failed ({CONNECTION_RESET})"'
-        )
-        return f"The host's kernel logs {log} for it."
-    if _by_rdma_cm(connection):
-        return "The requester's consumer gets RDMA_CM_EVENT_REJECTED with status 10."
-    return ""
+    log = f'"Connect rejected: status 10 ({STALE})." and "rdma connection establishment failed ({CONNECTION_RESET})"'
+    return _seen(connection, f"{log} for it", "RDMA_CM_EVENT_REJECTED with status 10")
 
 
 def of_silence(connection: Connection) -> str:
     """What the sender of a REQ sees when all of them stay unanswered; empty for other users than the RDMA CM's."""
+    log = f'"rdma connection establishment failed ({CONNECTION_RESET})"'
+    return _seen(connection, log, f"RDMA_CM_EVENT_UNREACHABLE with status {TIMED_OUT}")
+
+
+def _seen(connection: Connection, log: str, event: str) -> str:
     if connection.service_id == NVME:
-        return f'The host\'s kernel logs "rdma connection establishment failed ({CONNECTION_RESET})".'
-    if _by_rdma_cm(connection):
-        return f"The requester's consumer gets RDMA_CM_EVENT_UNREACHABLE with status {TIMED_OUT}."
-    return ""
-
-
-def _by_rdma_cm(connection: Connection) -> bool:
-    return connection.service_id is not None and connection.service_id >> 24 == IP_CM
+        return f"The host's kernel logs {log}."
+    by_rdma_cm = connection.service_id is not None and connection.service_id >> 24 == IP_CM
+    return f"The requester's consumer gets {event}." if by_rdma_cm else ""

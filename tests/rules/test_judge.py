@@ -17,7 +17,7 @@ from ibcmtool.engine.files import analyze
 from ibcmtool.evidence import confidence, proved, unopposed, weakened
 from ibcmtool.model import Connection, Finding, Step
 from ibcmtool.rules import CATALOGUE, Judge, Rule
-from ibcmtool.rules.api import Need, Once, StepHandler, Verdict
+from ibcmtool.rules.api import Need, Once, StepJudge, Verdict
 from ibcmtool.rules.conditions import again, anew, first, matches, over
 from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts import comm_ids
@@ -42,15 +42,15 @@ def judged(talk: Conversation, until: float, rules: Iterable[Rule] | None = None
 def listening(asked: set[str]) -> list[Rule]:
     """The catalogue, with a note of each rule that is asked at a message."""
 
-    def noting(code: str, handler: StepHandler) -> StepHandler:
-        def judge(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+    def noting(code: str, judge: StepJudge) -> StepJudge:
+        def noted(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
             asked.add(code)
-            return handler.judge(connection, step, context)
+            return judge(connection, step, context)
 
-        return handler._replace(judge=judge)
+        return noted
 
     return [
-        replace(rule, steps=[(kind, noting(rule.code, handler)) for kind, handler in rule.steps])
+        replace(rule, steps=[(kind, noting(rule.code, judge), conditions) for kind, judge, conditions in rule.steps])
         for rule in CATALOGUE.values()
     ]
 
@@ -86,7 +86,7 @@ def made(code: str, **of_step: Any) -> Rule:
 
     @entry.on_step("REQ", **of_step)
     def speak(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
-        yield Verdict("Spoken.", (step,), {"spoken": True}, subject=connection.active.qpn)
+        yield Verdict("Spoken.", {"spoken": True}, subject=connection.active.qpn)
 
     return entry
 
@@ -171,7 +171,7 @@ def test_a_history_matches_as_a_whole() -> None:
 @pytest.mark.parametrize("letters", ["Q", "^Q", "p", "^p", "U", "^U", "m", "M", "j", "J", "e", "E", "Qd"])
 def test_no_endless_history_takes_long(letters: str) -> None:
     """A test that looks at it once for each letter would take minutes."""
-    tests = {handler.history for rule in CATALOGUE.values() for _, handler in (*rule.steps, *rule.events)}
+    tests = {conditions.history for rule in CATALOGUE.values() for *_, conditions in (*rule.steps, *rule.events)}
     begin = perf_counter()
     for history in (letters * 50_000, "Q" + letters * 50_000 + "D", letters * 50_000 + "^J"):
         for test in filter(None, tests):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Rej
-from ibcmtool.model import Event
-from ibcmtool.rules.api import CaptureEnd, Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.model import Connection, Event
+from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import matches
 from ibcmtool.values import Duration
 
 NOTEWORTHY_OFFSET = 1_000_000  # ns; smaller ones are what synchronised hosts show
@@ -29,13 +27,12 @@ C01 = rule(
 
 
 @C01.on_capture_end
-def input_incomplete(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def input_incomplete(end: CaptureEnd, context: Context) -> Verdicts:
     for file, info in enumerate(end.inputs):
         if info.truncated:
             yield Verdict(
                 f"{info.path}: {info.damage}. Everything before that was used ({info.frames} frames,"
                 f" {info.cm_messages} with CM messages).",
-                (),
                 {"frames": info.frames, "cm_messages": info.cm_messages},
                 # The last whole frame: the damage begins right behind it.
                 frames=((file, info.frames),) if info.frames else (),
@@ -45,7 +42,6 @@ def input_incomplete(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
             yield Verdict(
                 f"{info.path}: {info.cut_messages} of {info.cm_messages} CM messages are shorter than on the wire (snap"
                 " length); fields beyond the cut are unknown.",
-                (),
                 {"cut_messages": info.cut_messages, "cm_messages": info.cm_messages},
                 severity="info",
                 time=info.first_time,
@@ -67,13 +63,8 @@ C02 = rule(
 )
 
 
-def _no_req(history: str) -> bool:
-    return "Q" not in history
-
-
-@C02.on_event("ENDED", history=_no_req)
-def begins_inside(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+@C02.on_event("ENDED", history=matches("[^Q]*"))
+def begins_inside(connection: Connection, event: Event, context: Context) -> Verdicts:
     if connection.outcome != "partial" or connection.request is not None or not connection.steps:
         return
     first = connection.steps[0].message
@@ -88,8 +79,8 @@ def begins_inside(event: Event, context: Context) -> Iterator[Verdict]:
             if unheard
             else ""
         ),
-        connection.steps,
         {"first_message": first.type, "after_start": Duration(after), "messages": len(connection.steps)},
+        steps=connection.steps,
         advice="Capture at the requester: if it sends its REQs, they are lost on the way here." if unheard else None,
     )
 
@@ -111,7 +102,7 @@ C03 = rule(
 
 
 @C03.on_capture_end
-def clocks_apart(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def clocks_apart(end: CaptureEnd, context: Context) -> Verdicts:
     for info in end.inputs:
         apart = info.clock_offset - end.inputs[0].clock_offset
         if abs(apart) < NOTEWORTHY_OFFSET or info.clock_given:
@@ -121,7 +112,6 @@ def clocks_apart(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
         yield Verdict(
             f"The clock of {info.path} is {duration(abs(apart))} {way} that of {end.inputs[0].path}, by {proof}; its"
             " times were shifted by that.",
-            (),
             {"offset": Duration(apart), "shared_packets": shared},
             time=info.first_time,
         )
@@ -143,11 +133,10 @@ C04 = rule(
 
 
 @C04.on_capture_end
-def history_full(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def history_full(end: CaptureEnd, context: Context) -> Verdicts:
     if end.forgotten:
         yield Verdict(
             f"{end.forgotten:,} connections were forgotten before their timewait and late repetitions were surely past:"
             " more ended at once than are remembered.",
-            (),
             {"forgotten": end.forgotten},
         )

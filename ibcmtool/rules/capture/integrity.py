@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, duration
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew
-from ibcmtool.rules.context import Context
 from ibcmtool.values import Duration
 
 REPEATABLE = ("REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
@@ -47,7 +44,7 @@ def _after_damage(connection: Connection, step: Step) -> bool:
 
 
 @C06.on_step(*REPEATABLE, history=_repeated, when=_after_damage, needs=("intact",))
-def bad_icrc(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def bad_icrc(connection: Connection, step: Step, context: Context) -> Verdicts:
     earlier, message = connection.steps[: connection.steps.index(step)], step.message
     sent = [at for at, s in enumerate(earlier) if s.sender == step.sender and s.message.type == message.type]
     if not sent or not _damaged(earlier[sent[-1]]) or earlier[sent[-1]].message.tid != message.tid:
@@ -66,8 +63,8 @@ def bad_icrc(connection: Connection, step: Step, context: Context) -> Iterator[V
         f"{message.type} from {address(source)} to {address(destination)} was captured with a wrong ICRC: a receiver "
         f"that got it so has dropped it. That is why it came again {duration(gap)} later (frame {message.frame})."
         + (f" So far {count} messages between these ports were damaged." if count > 1 else ""),
-        (damaged, step),
         {"repeated_after": Duration(gap), "damaged_between_ports": count},
         (unopposed("received"),),
+        steps=(damaged, step),
         severity="warning" if count == 2 else None,
     )

@@ -8,7 +8,7 @@ shows that its question arrived, wherever it was captured.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -18,8 +18,7 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, count, listed
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.coverage import Coverage, Ports
 from ibcmtool.rules.steps import DISORDER
 
@@ -74,14 +73,10 @@ C05 = rule(
 
 
 @C05.on_event("ENDED")
-def lost_on_the_way(event: Event, context: Context) -> Iterable[Verdict]:
-    if not context.coverage.several or event.connection.proxied_copy_of is not None:
-        return ()  # a proxy between the places sends packets of its own
-    return _missing(event.connection, context)
-
-
-def _missing(connection: Connection, context: Context) -> Iterator[Verdict]:
+def lost_on_the_way(connection: Connection, event: Event, context: Context) -> Verdicts:
     """A verdict for each direction of a connection, and each two capture points, of which one lacks packets."""
+    if not context.coverage.several or connection.proxied_copy_of is not None:
+        return  # a proxy between the places sends packets of its own
     places = context.coverage.places()
     missing: dict[Way, list[Step]] = {}
     for step in connection.steps:
@@ -127,7 +122,7 @@ def _passed_there(way: Way, context: Context) -> bool:
     return back.mean() - lag.mean() > SURE * sqrt(lag.error() + back.error())
 
 
-def _explained(connection: Connection, way: Way, missing: list[Step], context: Context) -> Iterator[Verdict]:
+def _explained(connection: Connection, way: Way, missing: list[Step], context: Context) -> Verdicts:
     if _passed_there(way, context):
         yield _verdict(connection, way, [], missing, "had passed there on its way", context)
         return
@@ -212,7 +207,6 @@ def _verdict(
         )
     return Verdict(
         " ".join(sentences),
-        lost or uncaptured,
         {
             "lost": len(lost),
             "not_captured": len(uncaptured),
@@ -222,6 +216,7 @@ def _verdict(
             "packets_there": packets,
         },
         (unopposed("complete") if complete else weakened("complete"),),
+        steps=lost or uncaptured,
     )
 
 

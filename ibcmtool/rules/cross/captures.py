@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, listed, number
 from ibcmtool.model import Address
-from ibcmtool.rules.api import CaptureEnd, Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.values import Duration
 
@@ -41,7 +40,7 @@ X04 = rule(
 
 
 @X04.on_capture_end
-def direction_missing(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
     known = context.completeness
     heard = known.speakers()
     never = {
@@ -63,7 +62,6 @@ def direction_missing(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
         sentence = f"One direction is missing {share}, mostly what {_named(names)} sent; elsewhere it is there."
     yield Verdict(
         sentence,
-        (),
         {
             "one_sided": known.one_sided,
             "connections": known.exchanges,
@@ -75,21 +73,21 @@ def direction_missing(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
 
 
 @X04.on_capture_end
-def numbers_skipped(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
+def numbers_skipped(end: CaptureEnd, context: Context) -> Verdicts:
     """Numbers that a host skipped, in an input that was captured at its port."""
-    for file, source, transport, seen, missing in context.completeness.gaps():
-        if context.ports.shared.get(file) != (source,) or transport == "InfiniBand":
-            continue
-        if missing < NOTEWORTHY_GAPS or missing * 10 < (seen + missing) * GAPS_TENTHS:
-            continue
-        yield Verdict(
-            f"{end.inputs[file].path}: all connections are those of {address(source)}, which numbered"
-            f" {number(seen + missing)} QP1 packets, {number(missing)} of which are not here: its other management"
-            " traffic, what a filter left out, or packets that the capture lost.",
-            (),
-            {"seen": seen, "missing": missing, "address": address(source)},
-            (weakened("complete"),),
-        )
+    for file, known in context.completeness.inputs.items():
+        for source, numbers in known.sources.items():
+            if context.ports.shared.get(file) != (source,) or numbers.transport == "InfiniBand":
+                continue
+            missing, sent = numbers.missing, numbers.seen + numbers.missing
+            if missing >= NOTEWORTHY_GAPS and missing * 10 >= sent * GAPS_TENTHS:
+                yield Verdict(
+                    f"{end.inputs[file].path}: all connections are those of {address(source)}, which numbered"
+                    f" {number(sent)} QP1 packets, {number(missing)} of which are not here: its other management"
+                    " traffic, what a filter left out, or packets that the capture lost.",
+                    {"seen": numbers.seen, "missing": missing, "address": address(source)},
+                    (weakened("complete"),),
+                )
 
 
 def _named(names: Sequence[Address]) -> str:
@@ -115,13 +113,13 @@ X06 = rule(
 
 
 @X06.on_capture_end
-def time_goes_back(end: CaptureEnd, context: Context) -> Iterator[Verdict]:
-    for file, frame, time, largest, messages in context.completeness.disorder():
-        yield Verdict(
-            f"{end.inputs[file].path}: frame {frame} is {duration(largest)} earlier than one before it; in all"
-            f" {count(messages, 'CM message')} out of order by more than {duration(DISORDER)}.",
-            (),
-            {"largest": Duration(largest), "messages": messages},
-            frames=((file, frame),),
-            time=time,
-        )
+def time_goes_back(end: CaptureEnd, context: Context) -> Verdicts:
+    for file, known in sorted(context.completeness.inputs.items()):
+        if known.largest > DISORDER:
+            yield Verdict(
+                f"{end.inputs[file].path}: frame {known.frame} is {duration(known.largest)} earlier than one before it;"
+                f" in all {count(known.steps, 'CM message')} out of order by more than {duration(DISORDER)}.",
+                {"largest": Duration(known.largest), "messages": known.steps},
+                frames=((file, known.frame),),
+                time=known.time,
+            )

@@ -6,17 +6,13 @@ rules stay silent without one and never claim more than the GUIDs carry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.facts.restarts import Fall
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import entangled, first, matches
 from ibcmtool.rules.steps import conflicts
 from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
 
@@ -40,7 +36,7 @@ X01 = rule(
 
 
 @X01.on_step("REP", history=first, when=entangled, once="subject")
-def qp_shared(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def qp_shared(connection: Connection, step: Step, context: Context) -> Verdicts:
     if is_xrc(connection):
         return
     for role, conflict in conflicts(connection):
@@ -52,9 +48,9 @@ def qp_shared(connection: Connection, step: Step, context: Context) -> Iterator[
         yield Verdict(
             f"QP {qpn(number)} of CA {guid(ca)} goes to {end_name(connection.peer(role))} here, and to"
             f" {end_name(old_peer)} in connection {other.id}, which is open as far as the capture shows.",
-            (*other.steps[:1], step),
             {"qpn": Qpn(number), "ca_guid": Guid(ca), "other_opened": Time(other.opened)},
             (weakened("complete"),),
+            steps=(*other.steps[:1], step),
             related=(other,),
             subject=(ca, number),
         )
@@ -77,14 +73,10 @@ X02 = rule(
 
 
 @X02.on_step("RTU")
-def comm_id_twice(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
-    other = context.comm_ids.earlier_holder(step)
-    return () if other is None else _given_twice(connection, step, other, context)
-
-
-def _given_twice(connection: Connection, step: Step, other: Connection, context: Context) -> Iterator[Verdict]:
-    """The verdict on the passive end's id, which `other` had when this RTU came."""
-    end = connection.passive
+def comm_id_twice(connection: Connection, step: Step, context: Context) -> Verdicts:
+    other, end = context.comm_ids.earlier_holder(step), connection.passive
+    if other is None:
+        return
     number, ca = end.comm_id or 0, end.ca_guid or 0
     owners = [other.end(role) for role in PEER if (other.end(role).ca_guid, other.end(role).comm_id) == (ca, number)]
     if not owners or owners[0].state != "ESTABLISHED" or other.outcome != "established":
@@ -98,9 +90,9 @@ def _given_twice(connection: Connection, step: Step, other: Connection, context:
     yield Verdict(
         f"{end_name(end)} gave Communication ID {comm_id(number)} to this connection while another one of CA"
         f" {guid(ca)}, established with {end_name(other.peer(owners[0].role))}, still has it.",
-        (*other.steps[:1], reply),
         {"comm_id": CommId(number), "ca_guid": Guid(ca), "same_address": same_place},
         (unopposed("complete") if same_place else weakened("same machine"),),
+        steps=(*other.steps[:1], reply),
         severity=None if same_place else "warning",
         related=(other,),
     )
@@ -127,13 +119,10 @@ COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits onl
 
 
 @X03.on_step("REQ", "REP")
-def reboot_hint(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdicts:
     fall = context.restarts.fall_at(step)
-    return () if fall is None else _restart(fall)
-
-
-def _restart(fall: Fall) -> Iterator[Verdict]:
-    """The verdict on an address whose PSN fell."""
+    if fall is None:
+        return
     message, before = fall.step.message, fall.last.message
     psn, old_psn, fields, old_fields = message.psn, before.psn, message.fields, before.fields
     if psn is None or old_psn is None or old_psn >= PSN_RANGE - WRAP_MARGIN:
@@ -154,7 +143,6 @@ def _restart(fall: Fall) -> Iterator[Verdict]:
     yield Verdict(
         f"QP1 of {address(message.source)} fell from PSN {old_psn} back to {psn} within"
         f" {duration(message.time - before.time)}, {' and '.join(changes)}: its host rebooted, or reloaded the driver.",
-        (fall.last, fall.step),
         {
             "last_psn": Psn(old_psn),
             "psn": Psn(psn),
@@ -164,6 +152,7 @@ def _restart(fall: Fall) -> Iterator[Verdict]:
             "tid_high": agent,
         },
         (unopposed("same machine") if likely else weakened("same machine"),),
+        steps=(fall.last, fall.step),
     )
 
 
@@ -189,7 +178,7 @@ X05 = rule(
 
 
 @X05.on_event("SIGHTING", once="subject")
-def captured_twice(event: Event, context: Context) -> Iterator[Verdict]:
+def captured_twice(connection: Connection, event: Event, context: Context) -> Verdicts:
     step = event.step
     if step is None or not step.sightings:
         return
@@ -200,7 +189,6 @@ def captured_twice(event: Event, context: Context) -> Iterator[Verdict]:
     yield Verdict(
         f"Packets are captured twice {where}; each counts once. First seen: {original.type} with PSN {original.psn},"
         f" frame {original.frame} and again as frame {copy.frame} {duration(gap)} later.",
-        (step,),
         {"files": list(files), "psn": Psn(original.psn or 0), "copy_frame": copy.frame, "gap": Duration(gap)},
         subject=files,
     )
@@ -219,20 +207,14 @@ X08 = rule(
 )
 
 
-def _first_of_crossing(history: str) -> bool:
-    """Both sides sent a DREQ, this one its first, and neither a DREP."""
-    if "d" not in history or "D" not in history or "e" in history or "E" in history:
-        return False
-    return history.count(history[-1]) == 1
-
-
-@X08.on_step("DREQ", history=_first_of_crossing, needs=("sender",))
-def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+# Both sides sent a DREQ, this one its first, and neither a DREP.
+@X08.on_step("DREQ", history=matches("[^dDeE]*D[^deE]*d|[^dDeE]*d[^DeE]*D"), needs=("sender",))
+def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Verdicts:
     other = next(old for old in connection.steps if old.message.type == "DREQ" and old.sender != step.sender)
     gap = step.message.time - other.message.time
     yield Verdict(
         f"DREQ of the {step.sender} side {duration(gap)} after that of the {other.sender} side, before any DREP.",
-        (other, step),
         {"gap": Duration(gap)},
         (one_clock(other, step),),
+        steps=(other, step),
     )

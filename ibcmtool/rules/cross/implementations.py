@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.evidence import recognised
 from ibcmtool.formatting import duration, end_name, guid
 from ibcmtool.model import Connection, End, Event, TimewaitModel
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.values import Duration, Guid
 
 NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
@@ -44,39 +41,17 @@ X07 = rule(
 
 
 @X07.on_event("ENDED", once="subject")
-def other_implementation(event: Event, context: Context) -> Iterable[Verdict]:
-    connection = event.connection
-    for end in (connection.active, connection.passive):
-        if _unusual(end) or _contradicted(end):
-            return _verdicts(connection)
-    return ()
-
-
-def _unusual(end: End) -> bool:
-    """Whether this is surely not the usual CM."""
-    known = end.implementation
-    return known is not None and known.name in HABITS and known.confidence != "possible"
-
-
-def _contradicted(end: End) -> bool:
-    """Whether the timewait of this end was computed for another implementation than was recognised."""
-    chosen, known = end.timewait, end.implementation
-    if chosen is None or known is None or chosen.model in NOBODYS or known.confidence == "possible":
-        return False
-    return (chosen.model == "illumos") != (known.name == ILLUMOS)
-
-
-def _verdicts(connection: Connection) -> Iterator[Verdict]:
+def other_implementation(connection: Connection, event: Event, context: Context) -> Verdicts:
     for end in (connection.active, connection.passive):
         known, chosen, ca = end.implementation, end.timewait, end.ca_guid or 0
-        if known is None:
+        if known is None or not (_unusual(end) or _contradicted(end)):
             continue
         sentence = f"{end_name(end)} (CA {guid(ca)}) runs the CM of {known.name}, by {known.sign}"
         verdict = Verdict(
             f"{sentence}. {HABITS.get(known.name, '')}",
-            [step for step in connection.steps if step.sender == end.role][:1],
             {"implementation": known.name, "ca_guid": Guid(ca)},
             (recognised(known),),
+            steps=[step for step in connection.steps if step.sender == end.role][:1],
             subject=ca,
         )
         if _unusual(end):
@@ -92,3 +67,17 @@ def _verdicts(connection: Connection) -> Iterator[Verdict]:
                 advice="Without --timewait-model each CA gets the timewait of its own CM.",
                 subject=(ca, "contradicted"),
             )
+
+
+def _unusual(end: End) -> bool:
+    """Whether this is surely not the usual CM."""
+    known = end.implementation
+    return known is not None and known.name in HABITS and known.confidence != "possible"
+
+
+def _contradicted(end: End) -> bool:
+    """Whether the timewait of this end was computed for another implementation than was recognised."""
+    chosen, known = end.timewait, end.implementation
+    if chosen is None or known is None or chosen.model in NOBODYS or known.confidence == "possible":
+        return False
+    return (chosen.model == "illumos") != (known.name == ILLUMOS)

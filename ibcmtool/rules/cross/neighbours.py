@@ -6,16 +6,13 @@ target says to others. Whether two connections are one (X11) shows in their REQs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import IPV4_MAPPED, CmMessage, Connection, Event, Step, Transport
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, silent
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import unanswered
 from ibcmtool.values import CommId, Duration, Qpn
 from ibcmtool.wire.envelope import envelope
@@ -45,8 +42,8 @@ TAKEOVER = SECOND  # two stations that claim an address within this both have it
 
 
 @X09.on_event("ENDED", history=silent)
-def address_moved(event: Event, context: Context) -> Iterator[Verdict]:
-    tries = unanswered(event.connection)
+def address_moved(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = unanswered(connection)
     if not tries or any(step.sightings for step in tries):
         return
     target, around = tries[-1].message.destination, envelope(tries[-1].message)
@@ -62,7 +59,7 @@ def address_moved(event: Event, context: Context) -> Iterator[Verdict]:
     if speaker is not None and speaker.mac == old.last.mac and speaker.time > new.first.time:
         return
     if new.first.time - old.last.time >= TAKEOVER:
-        yield _moved(event.connection, tries, old, new)
+        yield _moved(connection, tries, old, new)
 
 
 def _moved(connection: Connection, tries: list[Step], old: Holder, new: Holder) -> Verdict:
@@ -79,7 +76,6 @@ def _moved(connection: Connection, tries: list[Step], old: Holder, new: Holder) 
     return Verdict(
         f"{count(len(tries), 'REQ')} to {end_name(connection.passive)} went to MAC {old_mac}, but {protocol} gives"
         f" {address(announced.address)} to {new_mac} since {where}; {since}.",
-        (tries[0], tries[-1]),
         {
             "sends": len(tries),
             "sends_after": later,
@@ -89,6 +85,7 @@ def _moved(connection: Connection, tries: list[Step], old: Holder, new: Holder) 
             "last_known_frame": old.last.frame,
         },
         (unopposed("same machine") if later else weakened("same machine"),),
+        steps=(tries[0], tries[-1]),
     )
 
 
@@ -113,8 +110,8 @@ LOCAL_BIT = 0x02  # turned over in its first byte
 
 
 @X10.on_event("ENDED", history=silent)
-def roce_version_mismatch(event: Event, context: Context) -> Iterator[Verdict]:
-    tries = unanswered(event.connection)
+def roce_version_mismatch(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = unanswered(connection)
     message = tries[-1].message if tries else None
     other = OTHER_VERSION.get(message.transport) if message is not None else None
     if message is None or other is None:
@@ -126,9 +123,8 @@ def roce_version_mismatch(event: Event, context: Context) -> Iterator[Verdict]:
     where = frames([(heard.file, heard.frame)], heard.file != message.file)
     who = "" if heard.source == message.destination else f" as {address(heard.source)}"
     yield Verdict(
-        f"{count(len(tries), 'REQ')} to {end_name(event.connection.passive)} went out as {message.transport}, but that"
+        f"{count(len(tries), 'REQ')} to {end_name(connection.passive)} went out as {message.transport}, but that"
         f" host was heard{who} with {other} only, first in {where}.",
-        (tries[0], tries[-1]),
         {
             "sends": len(tries),
             "req_version": message.transport,
@@ -137,6 +133,7 @@ def roce_version_mismatch(event: Event, context: Context) -> Iterator[Verdict]:
             "heard_gid": address(heard.source),
         },
         (unopposed("received"),),
+        steps=(tries[0], tries[-1]),
     )
 
 
@@ -166,7 +163,7 @@ X11 = rule(
 
 
 @X11.on_step("REQ", "REP", history=first, when=entangled)
-def same_exchange(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def same_exchange(connection: Connection, step: Step, context: Context) -> Verdicts:
     original, kind = connection.proxied_copy_of, step.message.type
     if original is None or (kind == "REP" and connection.steps[0].message is not original.steps[0].message):
         return  # the REQ was the first message that showed them apart
@@ -179,9 +176,9 @@ def same_exchange(connection: Connection, step: Step, context: Context) -> Itera
         f"Connection {connection.id} is connection {original.id} as seen on the other side of a proxy that rewrites ids"
         f" (SR-IOV): the same {kind} {duration(abs(gap))} {'earlier' if gap < 0 else 'later'}, but for Communication ID"
         f" {comm_id(ids[1])} instead of {comm_id(ids[0])}.",
-        (known, step),
         {"comm_ids": [CommId(one) for one in ids], "qpn": Qpn(connection.active.qpn or 0), "gap": Duration(gap)},
         (unopposed("not a copy"),),
+        steps=(known, step),
         related=(original,),
     )
 

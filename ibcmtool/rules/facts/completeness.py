@@ -5,9 +5,6 @@ No single message shows it. Bounded by the number of ports and inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.messages import Rej
 from ibcmtool.model import Address, CmMessage, Connection, Step, Transport
@@ -23,31 +20,11 @@ LONGEST_GAP = 1 << 12  # a larger step is a restart, or hours without a CM messa
 DISORDER = 50_000_000  # ns by which messages that cross on the wire, or that a capture has out of order, are apart
 
 
-class Gaps(NamedTuple):
-    """How the QP1 of one port, in one input, numbered its packets."""
-
-    file: int
-    source: Address
-    transport: Transport
-    seen: int
-    missing: int
-
-
-class Disorder(NamedTuple):
-    """By how much the messages of one input go back in time."""
-
-    file: int
-    frame: int  # of the largest step back
-    time: int
-    largest: int  # ns
-    messages: int  # that are earlier than one before them by more than DISORDER
-
-
 class Completeness:
     """Counts what is in the captures."""
 
     def __init__(self) -> None:
-        self._inputs: dict[int, _Input] = {}
+        self.inputs: dict[int, Input] = {}
         self._start: int | None = None
         self.exchanges = 0  # connections that have ended
         self.one_sided = 0  # those of which one direction was seen
@@ -57,17 +34,17 @@ class Completeness:
     def note(self, message: CmMessage) -> None:
         """A CM message, in the order of its input."""
         time, source = message.time, message.source
-        known = self._inputs.get(message.file)
+        known = self.inputs.get(message.file)
         if known is None:
             self._start = time if self._start is None else min(self._start, time)
-            known = self._inputs[message.file] = _Input(time)
+            known = self.inputs[message.file] = Input(time)
         if time < known.latest:
             known.step_back(message)
         else:
             known.latest = time
         numbers, psn = known.sources.get(source), message.psn
         if numbers is None:
-            known.sources[source] = _Numbers(psn, message.transport)
+            known.sources[source] = Numbers(psn, message.transport)
         elif psn is not None:
             if psn == numbers.next:
                 numbers.seen += 1
@@ -93,40 +70,30 @@ class Completeness:
 
     def speakers(self) -> set[Address]:
         """Whoever sent a CM message, in any input."""
-        return {source for known in self._inputs.values() for source in known.sources}
-
-    def gaps(self) -> Iterator[Gaps]:
-        """The numbering of each sender, by input."""
-        for file, known in self._inputs.items():
-            for source, numbers in known.sources.items():
-                yield Gaps(file, source, numbers.transport, numbers.seen, numbers.missing)
-
-    def disorder(self) -> Iterator[Disorder]:
-        """The inputs that go back in time by more than DISORDER, in their order."""
-        for file, known in sorted(self._inputs.items()):
-            if known.largest > DISORDER:
-                yield Disorder(file, known.frame, known.time, known.largest, known.steps)
+        return {source for known in self.inputs.values() for source in known.sources}
 
 
-class _Input:
+class Input:
     """Who speaks in one input, and its times."""
 
     __slots__ = ("frame", "largest", "latest", "sources", "steps", "time")
 
     def __init__(self, time: int) -> None:
-        self.sources: dict[Address, _Numbers] = {}
+        self.sources: dict[Address, Numbers] = {}
         self.latest = time
         self.largest = 0  # step back, in ns
-        self.steps = self.frame = self.time = 0
+        self.frame = self.time = 0  # of the message that makes it
+        self.steps = 0  # messages that are earlier than one before them by more than DISORDER
 
     def step_back(self, message: CmMessage) -> None:
+        """A message that is earlier than one before it."""
         back = self.latest - message.time
         self.steps += back > DISORDER
         if back > self.largest:
             self.largest, self.frame, self.time = back, message.frame, message.time
 
 
-class _Numbers:
+class Numbers:
     """The BTH PSNs of one port's QP1 in one input."""
 
     __slots__ = ("missing", "next", "seen", "transport")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import Address, End, Step
+from ibcmtool.model import Address, Connection, Role, Step
 
 NEAR_ZERO = 1 << 10  # PSNs that a rebooted host's QP1 has within its first MADs
 
@@ -48,12 +48,8 @@ class Restarts:
         psn, guid = message.psn, fields.local_ca_guid
         if psn is None or not guid:
             return
-        key: Key = guid
-        trace = self._traces.get(key)
-        if trace is not None and trace.address is not message.source and trace.address != message.source:
-            key = (guid, message.source)
-            trace = self._traces.get(key)
-        request = step if message.type == "REQ" else None
+        key = self._key(guid, message.source)
+        trace, request = self._traces.get(key), step if message.type == "REQ" else None
         if trace is None:
             self._traces[key] = _Trace(message.source, step, request)
             return
@@ -69,11 +65,15 @@ class Restarts:
         fall = self._fall
         return fall if fall is not None and fall.step is step else None
 
-    def newest_request(self, end: End) -> Step | None:
-        """The newest REQ of this end's port; None where the port is not known, or has sent none."""
+    def next_request(self, connection: Connection, role: Role) -> Step | None:
+        """The newest REQ of this end's port, if it went to the same peer; None where the port is not known."""
+        end = connection.end(role)
         if end.ca_guid is None:
             return None
-        trace = self._traces.get(end.ca_guid)
-        if trace is None or trace.address != end.address:
-            trace = self._traces.get((end.ca_guid, end.address))
-        return None if trace is None else trace.request
+        trace = self._traces.get(self._key(end.ca_guid, end.address))
+        request = None if trace is None else trace.request
+        return request if request and request.message.destination == connection.peer(role).address else None
+
+    def _key(self, guid: int, address: Address) -> Key:
+        first = self._traces.get(guid)
+        return guid if first is None or first.address == address else (guid, address)

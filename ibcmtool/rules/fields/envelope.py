@@ -5,16 +5,13 @@ What a sender does in all its messages is reported once for its port.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
 from ibcmtool.connections.codes import AP_REDIRECTION, PORT_AND_CM_REDIRECTION, SIDR_REDIRECTION
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import listed, qpn
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import sent_by
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.readers import field_values, layer_size, layout
@@ -84,7 +81,7 @@ def _redirects(step: Step) -> bool:
 
 
 @F05.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="subject")
-def reserved_bits(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def reserved_bits(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     kind, mad = message.type, message.mad
     if message.class_version != CM_CLASS_VERSION or len(mad) < _RESERVED[kind][0]:
@@ -97,7 +94,7 @@ def reserved_bits(connection: Connection, step: Step, context: Context) -> Itera
             values[name] = value
     if values:
         found = listed([f"{_place(name)} is 0x{value:x}" for name, value in values.items()])
-        yield Verdict(f"In the {sent_by(step)} {found}.", (step,), values, subject=(message.source, kind))
+        yield Verdict(f"In the {sent_by(step)} {found}.", values, subject=(message.source, kind))
 
 
 def _place(name: str) -> str:
@@ -122,7 +119,7 @@ F10 = rule(
 
 
 @F10.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="subject")
-def mad_header(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def mad_header(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     status = int.from_bytes(message.mad[4:6], "big")
     found = []
@@ -135,7 +132,6 @@ def mad_header(connection: Connection, step: Step, context: Context) -> Iterator
     if found:
         yield Verdict(
             f"{sent_by(step)} has {listed(found)}.",
-            (step,),
             {"class_version": message.class_version, "method": message.method, "status": status},
             subject=(message.source, message.class_version, message.method, status),
         )
@@ -156,14 +152,13 @@ F11 = rule(
 
 
 @F11.on_step(*MESSAGES, history=first, when=_unusual, needs=("intact",), once="port")
-def source_qp(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def source_qp(connection: Connection, step: Step, context: Context) -> Verdicts:
     around, redirections = envelope(step.message), context.memory["F11"]
     if _redirects(step):
         redirections["seen"] = True
     if around is not None and around.source_qp != GSI_QPN and not redirections:
         yield Verdict(
             f"{sent_by(step)} comes from QP {qpn(around.source_qp)} instead of QP1, and no redirection was captured.",
-            (step,),
             {"source_qp": around.source_qp},
             (unopposed("complete"),),
         )

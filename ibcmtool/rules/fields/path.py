@@ -13,9 +13,8 @@ from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, gid, listed
 from ibcmtool.messages import Req, SidrReq
 from ibcmtool.model import Address, Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of
 from ibcmtool.values import Gid
 from ibcmtool.wire.envelope import envelope
@@ -90,7 +89,7 @@ def _other_partition(connection: Connection, step: Step) -> bool:
 
 
 @F06.on_step("REQ", "SIDR_REQ", history=first, when=_other_partition, needs=("intact",), once="subject")
-def partition_mismatch(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def partition_mismatch(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     asked, around = _asked(step), envelope(message)
     if asked is None or around is None:
@@ -100,7 +99,6 @@ def partition_mismatch(connection: Connection, step: Step, context: Context) -> 
         return
     yield Verdict(
         f"The {message.type} asks for P_Key 0x{asked:04x}, but its packet has P_Key 0x{used:04x}.",
-        (step,),
         {"partition_key": asked, "bth_partition_key": used},
         subject=(message.source, message.destination, asked),
     )
@@ -123,7 +121,7 @@ F07 = rule(
 
 
 @F07.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
-def subnet_local(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def subnet_local(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     if connection.transport != "InfiniBand":
         return
@@ -132,7 +130,6 @@ def subnet_local(connection: Connection, step: Step, context: Context) -> Iterat
     if found:
         yield Verdict(
             f"Subnet Local {listed(found)}.",
-            (step,),
             {"contradictions": len(found)},
             (weakened("meaning"),),
             subject=(message.source, message.destination, len(found)),
@@ -168,14 +165,13 @@ F08 = rule(
 
 
 @F08.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
-def alternate_path(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def alternate_path(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     path = path_of(step, "alternate")
     fault = _useless(connection, path, path_of(step, "primary")) if path.exists() and None not in path else None
     if fault is not None:
         yield Verdict(
             f"The REQ has an alternate path {fault}.",
-            (step,),
             {
                 "local_lid": path.local_lid,
                 "remote_lid": path.remote_lid,
@@ -214,7 +210,7 @@ F09 = rule(
 
 
 @F09.on_step("REQ", history=first, when=_notable, needs=("intact",), once="subject")
-def path_not_packet(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def path_not_packet(connection: Connection, step: Step, context: Context) -> Verdicts:
     message, path = step.message, path_of(step, "primary")
     found = []
     for side, port, path_gid, path_lid in (
@@ -228,7 +224,6 @@ def path_not_packet(connection: Connection, step: Step, context: Context) -> Ite
     if found:
         yield Verdict(
             f"The REQ's path goes {listed(found)}.",
-            (step,),
             {"source": address(message.source), "destination": address(message.destination)},
             (weakened("meaning"),),
             subject=(message.source, message.destination),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import EXTENDED, RC, RD, UC, XRC
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import Ground, proved, unopposed, weakened
 from ibcmtool.formatting import end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of, sent_by
 from ibcmtool.values import Qpn
 
@@ -62,7 +59,7 @@ F01 = rule(
 
 
 @F01.on_step("REQ", "REP", "DREQ", "LAP", history=first, when=_notable, needs=("intact",))
-def bad_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def bad_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields, request = step.message.fields, connection.request
     if isinstance(request, Req) and request.transport_service_type == RD:
         return
@@ -76,7 +73,7 @@ def bad_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Ve
         number, name, service = fields.remote_qpn, "Remote QPN", unopposed("complete")
     if number is not None and number in SPECIAL_QPNS:
         sentence = f"{sent_by(step)} has {name} {qpn(number)}: {SPECIAL_QPNS[number]}."
-        yield Verdict(sentence, (step,), {"qpn": Qpn(number)}, (service,))
+        yield Verdict(sentence, {"qpn": Qpn(number)}, (service,))
 
 
 F02 = rule(
@@ -94,23 +91,23 @@ F02 = rule(
 )
 
 
-def _too_deep(connection: Connection, step: Step) -> bool:
+def _too_deep(connection: Connection, step: Step) -> tuple[int, int] | None:
+    """How many reads a REQ offers, and how many the REP wants, if these are more."""
     request, reply = connection.request, step.message.fields
     if not (isinstance(request, Req) and isinstance(reply, Rep)) or request.transport_service_type != RC:
-        return False
+        return None
     offered, wanted = request.responder_resources, reply.initiator_depth
-    return offered is not None and wanted is not None and wanted > offered
+    return None if offered is None or wanted is None or wanted <= offered else (offered, wanted)
 
 
 @F02.on_step("REP", history=first, when=_too_deep, needs=("intact",))
-def read_depth(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    request, wanted = connection.request, fields_of(step, Rep).initiator_depth
-    offered = request.responder_resources if isinstance(request, Req) else None
+def read_depth(connection: Connection, step: Step, context: Context) -> Verdicts:
+    offered, wanted = _too_deep(connection, step) or (0, 0)
     yield Verdict(
         f"{end_name(connection.passive)} wants Initiator Depth {wanted}, but the REQ offers Responder Resources"
         f" {offered}.",
-        (connection.steps[0], step),
         {"initiator_depth": wanted, "responder_resources": offered},
+        steps=(connection.steps[0], step),
     )
 
 
@@ -129,7 +126,7 @@ F03 = rule(
 
 
 @F03.on_step("REQ", history=first, when=_notable, needs=("intact",))
-def transport_type(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def transport_type(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = fields_of(step, Req)
     service, extended = fields.transport_service_type, fields.extended_transport_type
     datagrams = service == RD
@@ -138,7 +135,6 @@ def transport_type(connection: Connection, step: Step, context: Context) -> Iter
     what = "2 (reliable datagrams)" if datagrams else f"3 with Extended Transport Type {extended}"
     yield Verdict(
         f"REQ of {end_name(connection.active)} asks for Transport Service Type {what}.",
-        (step,),
         {"transport_service_type": service, "extended_transport_type": extended},
         (proved("meaning") if datagrams else unopposed("meaning"),),
     )
@@ -166,7 +162,7 @@ NEWEST_RATE = 24
 
 
 @F04.on_step("REQ", "REP", "LAP", history=first, when=_notable, needs=("intact",))
-def undefined_code(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def undefined_code(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     values = {name: (getattr(message.fields, name), defined) for name, defined in _CODES[message.type]}
     wrong = {name: value for name, (value, defined) in values.items() if value not in defined}
@@ -176,7 +172,6 @@ def undefined_code(connection: Connection, step: Step, context: Context) -> Iter
     found = listed([f"{_CODE_NAMES[name]} {value}" for name, value in wrong.items()])
     yield Verdict(
         f"{sent_by(step)} has {found}, which {'no known edition defines' if newer else 'is not defined'}.",
-        (step,),
         wrong,
         (weakened("meaning") if newer else proved("meaning"),),
         severity="info" if newer else None,
@@ -200,7 +195,7 @@ F15 = rule(
 
 
 @F15.on_step("REQ", "REP", history=first, when=_notable, needs=("intact", "request"), once="subject")
-def srq_flow_control(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def srq_flow_control(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = step.message.fields
     if not isinstance(fields, (Req, Rep)) or is_xrc(connection) or over_ipoib(connection):
         return
@@ -215,7 +210,6 @@ def srq_flow_control(connection: Connection, step: Step, context: Context) -> It
     )
     yield Verdict(
         f"{sent_by(step)} announces a shared receive queue and {why}",
-        (step,),
         {"rnr_retry_count": fields.rnr_retry_count, "end_to_end_flow_control": fields.end_to_end_flow_control},
         (ground,),
         subject=(step.message.source, no_retry),

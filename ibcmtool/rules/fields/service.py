@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool import services
 from ibcmtool.connections.codes import CONSUMER_REJECT
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import end_name, service_id
 from ibcmtool.messages import Rej, Rep, Req, SidrRep, SidrReq
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import sent_by
 from ibcmtool.values import ServiceId
 
@@ -53,7 +50,7 @@ def _one_sided_options(connection: Connection, step: Step) -> bool:
 
 
 @F12.on_step("REQ", "REP", history=first, when=_one_sided_options, needs=("intact",), once="subject")
-def ece_one_sided(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def ece_one_sided(connection: Connection, step: Step, context: Context) -> Verdicts:
     message, request = step.message, connection.request
     options, fields = int.from_bytes(_options(step), "big"), message.fields
     vendor = asked = request.ece_vendor_id if isinstance(request, Req) else None
@@ -69,7 +66,6 @@ def ece_one_sided(connection: Connection, step: Step, context: Context) -> Itera
         sentence = f"{sent_by(step)} has options 0x{options:08x} without a vendor."
     yield Verdict(
         sentence,
-        (step,),
         {"vendor_id": vendor, "options": options, "offered_vendor_id": asked},
         severity="info" if declined else None,
         subject=(message.source, message.type, declined),
@@ -121,10 +117,9 @@ def _odd_padding(connection: Connection, step: Step) -> bool:
 
 
 @F13.on_step("REQ", "SIDR_REQ", history=first, when=_odd_padding, needs=("intact",), once="port")
-def odd_address(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def odd_address(connection: Connection, step: Step, context: Context) -> Verdicts:
     yield Verdict(
         f"The IP CM header of the {step.message.type} has an IPv4 address whose first twelve bytes are not 0.",
-        (step,),
         _versions(connection),
         (weakened("meaning"),),
         severity="info",
@@ -142,16 +137,16 @@ def _refuses_header(connection: Connection, step: Step) -> bool:
 
 
 @F13.on_step("REJ", "SIDR_REP", history=first, when=_refuses_header, needs=("intact",))
-def header_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def header_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     request, versions = connection.steps[0], _versions(connection)
     version = versions["version"]
     wrong = f"version 0x{version:02x}" if version else f"IP version {versions['ip_version']}"
     yield Verdict(
         f"The {request.message.type} for {services.name(connection.service_id or 0)} has {wrong} in its IP CM header;"
         f" {end_name(connection.passive)} refused it, as Linux does for that reason.",
-        (request, step),
         versions,
         (weakened("meaning"),),
+        steps=(request, step),
     )
 
 
@@ -169,7 +164,7 @@ F14 = rule(
 )
 
 
-def _unknown_id(step: Step) -> int | None:
+def _unknown_id(connection: Connection, step: Step) -> int | None:
     """The service id that a request names, if no class that we know has it."""
     fields = step.message.fields
     number = fields.service_id if isinstance(fields, (Req, SidrReq)) else None
@@ -178,19 +173,14 @@ def _unknown_id(step: Step) -> int | None:
     return None if isinstance(fields, Req) and _of_a_guid(number, fields) else number
 
 
-def _names_unknown_id(connection: Connection, step: Step) -> bool:
-    return _unknown_id(step) is not None
-
-
-@F14.on_step("REQ", "SIDR_REQ", history=first, when=_names_unknown_id, needs=("intact",), once="subject")
-def unknown_service_id(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    number = _unknown_id(step) or 0
+@F14.on_step("REQ", "SIDR_REQ", history=first, when=_unknown_id, needs=("intact",), once="subject")
+def unknown_service_id(connection: Connection, step: Step, context: Context) -> Verdicts:
+    number = _unknown_id(connection, step) or 0
     turned = int.from_bytes(number.to_bytes(8, "little"), "big")
     swapped = turned >> 24 == IP_CM
     hint = f" With its bytes turned round it is {services.name(turned)}." if swapped else ""
     yield Verdict(
         f"{step.message.type} for service id {service_id(number)}, of no known class.{hint}",
-        (step,),
         {"service_id": ServiceId(number)},
         (unopposed("meaning") if swapped else weakened("meaning"),),
         subject=number,

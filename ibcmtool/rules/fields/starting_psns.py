@@ -5,18 +5,14 @@ Timewait protects a QPN, PSNs drawn at random are the second line: late packets 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import in_timewait
 from ibcmtool.formatting import duration, end_name, guid, psn, qpn
-from ibcmtool.messages import Rep, Req
+from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step, Timewait
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import conflicts, ended_in_sight
+from ibcmtool.rules.steps import broken_timewait, conflicts, starting_psn
 from ibcmtool.values import Duration, Psn, Qpn
 
 ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
@@ -49,45 +45,26 @@ def _doubtful_start(connection: Connection, step: Step) -> bool:
 
 
 @F16.on_step("REQ", "REP", history=first, when=_doubtful_start, needs=("intact",))
-def starting_psn_reused(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def starting_psn_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     return list(_indistinguishable(connection, step, context)) or _zero_again(connection, step, context)
 
 
-def _indistinguishable(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def _indistinguishable(connection: Connection, step: Step, context: Context) -> Verdicts:
     """Reuses of a QPN in which this message completes a pair of equal starting PSNs."""
     if connection.late_duplicate_of is not None or is_xrc(connection):
         return
     for role, conflict in conflicts(connection):
-        old, owner = conflict.other, conflict.owner
-        timewait = old.end(owner).timewait
-        if timewait is None or not _reused(conflict, timewait, step) or is_xrc(old):
-            continue
-        if not ended_in_sight(old, timewait, context):
+        old, owner, timewait = conflict.other, conflict.owner, broken_timewait(conflict, step, context)
+        if timewait is None or not conflict.same_peer or is_xrc(old):
             continue
         starts = [
             (side, start)
             for side, before in ((role, owner), (PEER[role], PEER[owner]))
-            if (start := _start(connection, side)) is not None and start == _start(old, before)
+            if (start := starting_psn(connection, side)) is not None and start == starting_psn(old, before)
         ]
         at_the_request = step.message.type == "REP" and role == "active" and "active" in dict(starts)
         if starts and not at_the_request:
             yield _verdict(connection, step, conflict, timewait, role, *starts[0])
-
-
-def _reused(conflict: Conflict, timewait: Timewait, step: Step) -> bool:
-    """Whether the old connection is closed, carried data to the same CA, and may still have packets on their way."""
-    old = conflict.other
-    if not conflict.same_peer or conflict.owner_state not in CLOSED_STATES:
-        return False
-    if old.established is None or old.stale_by is not None:
-        return False
-    return timewait.start <= step.message.time < timewait.maximum
-
-
-def _start(connection: Connection, role: Role) -> int | None:
-    """The PSN that this side's sends begin with; None as long as it has not said so."""
-    fields = connection.request if role == "active" else connection.reply
-    return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
 def _verdict(
@@ -105,7 +82,6 @@ def _verdict(
         sentence += " The Local ACK Timeout was not captured; a default stands in."
     return Verdict(
         sentence,
-        (step,),
         {
             "qpn": Qpn(end.qpn or 0),
             "starting_psn": Psn(start),
@@ -117,7 +93,7 @@ def _verdict(
     )
 
 
-def _zero_again(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def _zero_again(connection: Connection, step: Step, context: Context) -> Verdicts:
     """Count the REQs of a CA that start at PSN 0; the verdict when they are many and a QPN comes back."""
     fields, memory = step.message.fields, context.memory["F16"]
     if not isinstance(fields, Req) or fields.starting_psn != 0 or not fields.local_ca_guid or over_ipoib(connection):
@@ -133,7 +109,6 @@ def _zero_again(connection: Connection, step: Step, context: Context) -> Iterato
         memory[ca] = None
         yield Verdict(
             f"CA {guid(ca)} has started {len(qpns)} REQs at PSN {psn(0)}, with QPN {qpn(number)} among them again.",
-            (step,),
             {"requests": len(qpns), "starting_psn": Psn(0), "qpn": Qpn(number or 0)},
             severity="info",
         )

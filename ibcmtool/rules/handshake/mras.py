@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import ANSWERS, DISORDER, MRAED, between, fields_of, of_type, sender_of, until
 from ibcmtool.values import Duration
 
@@ -34,7 +31,7 @@ H09 = rule(
 
 
 @H09.on_step("MRA", history=first, needs=("sender",))
-def mra_wrong_message(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def mra_wrong_message(connection: Connection, step: Step, context: Context) -> Verdicts:
     mraed, sender = fields_of(step, Mra).message_mraed, sender_of(step)
     if mraed is None:
         return
@@ -53,7 +50,7 @@ def mra_wrong_message(connection: Connection, step: Step, context: Context) -> I
         grounds = (unopposed("complete"),)
     else:
         return
-    yield Verdict(sentence, (step,), {"message_mraed": mraed, "sender": sender}, grounds)
+    yield Verdict(sentence, {"message_mraed": mraed, "sender": sender}, grounds)
 
 
 H10 = rule(
@@ -75,9 +72,8 @@ H10 = rule(
 
 # An MRA after what answers it: of the passive side after its REP or REJ, of the active side after its RTU or REJ.
 @H10.on_event("ENDED", history=matches("[^pj]*[pj].*m.*|[^UJ]*[UJ].*M.*"))
-def mra_after_answer(event: Event, context: Context) -> Iterator[Verdict]:
+def mra_after_answer(connection: Connection, event: Event, context: Context) -> Verdicts:
     """At the end: a message that the capture has late may have been sent in time."""
-    connection = event.connection
     for mra in of_type(connection, "MRA"):
         mraed = fields_of(mra, Mra).message_mraed
         if mra.sender != SENDERS.get(mraed):
@@ -89,9 +85,9 @@ def mra_after_answer(event: Event, context: Context) -> Iterator[Verdict]:
         yield Verdict(
             f"MRA of the {mra.sender} side asks for time for the {MRAED[mraed]} {duration(gap)} after its {kind} had"
             " answered it.",
-            (answer, mra),
             {"gap": Duration(gap), "message_mraed": mraed, "answer": kind},
             ((weakened if kind == "REJ" else unopposed)("complete"), one_clock(answer, mra, otherwise="weakened")),
+            steps=(answer, mra),
         )
         return
 

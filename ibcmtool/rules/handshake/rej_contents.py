@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import LAST_REASON, PRIMARY_GID_REJECTED, UNASSIGNED_REASON
 from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, comm_id, guid
 from ibcmtool.messages import Rej, Rep, Req
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, rej_reason, timed_out
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import CommId, Guid, known
 
@@ -42,14 +39,13 @@ H13 = rule(
 
 
 @H13.on_step("REJ", history=first, when=timed_out)
-def rej_timeout_no_guid(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_timeout_no_guid(connection: Connection, step: Step, context: Context) -> Verdicts:
     length, named = fields_of(step, Rej).reject_info_length, _named_guid(step)
     if length is None or (length >= GUID_LENGTH and named != 0):
         return
     what = f"{length} bytes of additional information, 8 are needed" if length < GUID_LENGTH else "GUID 0"
     yield Verdict(
         f"REJ 4 (timeout) with {what}: the receiver cannot tell whose connection it ends.",
-        (step,),
         {"reject_info_length": length, "guid": known(Guid, named)},
     )
 
@@ -76,7 +72,7 @@ H14 = rule(
 
 
 @H14.on_step("REJ", history=first, when=timed_out, needs=("sender",))
-def rej_timeout_foreign_guid(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_timeout_foreign_guid(connection: Connection, step: Step, context: Context) -> Verdicts:
     named, length = _named_guid(step), fields_of(step, Rej).reject_info_length
     source = next(iter(of_type(connection, "REQ" if step.sender == "active" else "REP")), None)
     if not named or source is None or length is None or length < GUID_LENGTH:
@@ -87,9 +83,9 @@ def rej_timeout_foreign_guid(connection: Connection, step: Step, context: Contex
         return
     yield Verdict(
         f"REJ 4 names CA GUID {guid(named)}; the {source.message.type} of the same side carried {guid(own)}.",
-        (source, step),
         {"guid": Guid(named), "known_guid": Guid(own)},
         () if source.message.source.matches(step.message.source) else (weakened("same machine"),),
+        steps=(source, step),
     )
 
 
@@ -109,7 +105,7 @@ H15 = rule(
 
 
 @H15.on_step("REJ", history=first)
-def rej_info_length(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_info_length(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields = fields_of(step, Rej)
     length, reason = fields.reject_info_length, fields.reason
     if length is None or reason is None:
@@ -120,7 +116,6 @@ def rej_info_length(connection: Connection, step: Step, context: Context) -> Ite
     limit = f"reason {reason} needs {needed}" if length < needed else f"the field holds {MAXIMUM_INFO_LENGTH}"
     yield Verdict(
         f"REJ with reason {reason} gives {length} bytes of additional information; {limit}.",
-        (step,),
         {"reason": reason, "reject_info_length": length, "needed": needed},
         severity="info" if reason == PRIMARY_GID_REJECTED and length == 0 else None,
     )
@@ -147,11 +142,10 @@ def _reserved(connection: Connection, step: Step) -> bool:
 
 
 @H16.on_step("REJ", history=first, when=_reserved)
-def rej_reserved_reason(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_reserved_reason(connection: Connection, step: Step, context: Context) -> Verdicts:
     reason = rej_reason(step)
     yield Verdict(
         f"REJ of {address(step.message.source)} with reason {reason}, which is not defined.",
-        (step,),
         {"reason": reason},
     )
 
@@ -179,11 +173,10 @@ def _leaking(connection: Connection, step: Step) -> bool:
 
 
 @H17.on_step("REJ", history=first, when=_leaking, once="port")
-def rej_ece_leak(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_ece_leak(connection: Connection, step: Step, context: Context) -> Verdicts:
     vendor = fields_of(step, Rej).local_comm_id
     yield Verdict(
         f"REJ of {address(step.message.source)} has Local Communication ID {comm_id(vendor)}: the Vendor ID of the REQ,"
         " not an id of its sender.",
-        (step,),
         {"local_comm_id": known(CommId, vendor), "reason": rej_reason(step)},
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_COMM_ID, INVALID_COMM_INSTANCE, REQ_REJECTED, TIMEOUT
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
@@ -11,9 +9,8 @@ from ibcmtool.evidence import one_clock, proved, unopposed
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Mra, Rej
 from ibcmtool.model import Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rej_reason
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, before, between, fields_of, of_type
 from ibcmtool.values import Duration
 
@@ -38,7 +35,7 @@ H11 = rule(
 
 
 @H11.on_step("REJ", history=matches(r"[^U]*U.*(?<!\^)[Jj]"), needs=("request", "sender"))
-def rej_when_established(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rej_when_established(connection: Connection, step: Step, context: Context) -> Verdicts:
     fields, active = fields_of(step, Rej), step.sender == "active"
     if fields.reason in (INVALID_COMM_ID, INVALID_COMM_INSTANCE, None):
         return
@@ -53,9 +50,9 @@ def rej_when_established(connection: Connection, step: Step, context: Context) -
     yield Verdict(
         f"REJ (reason {fields.reason}) of the {step.sender} side {duration(gap)} after "
         f"{'its own' if active else 'the'} RTU{proof}: only a DREQ ends an established connection.",
-        (rtu, step),
         {"reason": fields.reason, "gap": Duration(gap), "sender": step.sender},
         ((proved if active else unopposed)("received"), one_clock(rtu, step, otherwise="weakened")),
+        steps=(rtu, step),
     )
 
 
@@ -98,8 +95,7 @@ H21 = rule(
 
 
 @H21.on_event("ENDED", history=matches("[^p]*p.*j.*"), needs=("request",))
-def rep_and_rej(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def rep_and_rej(connection: Connection, event: Event, context: Context) -> Verdicts:
     for reject in of_type(connection, "REJ", sender="passive"):
         reason, time = rej_reason(reject), reject.message.time
         if reject.retransmission_of is not None or reason in (CONSUMER_REJECT, TIMEOUT, None):
@@ -113,9 +109,9 @@ def rep_and_rej(event: Event, context: Context) -> Iterator[Verdict]:
         yield Verdict(
             f"The passive side answered the REQ with a REP and {duration(gap)} later with a REJ of reason {reason};"
             f" {len(requests)} REQ captured, {len(replies)} REP and {len(rejects)} REJ.",
-            (replies[-1], reject),
             {"gap": Duration(gap), "reason": reason, "requests": len(requests), "rejects": len(rejects)},
             (unopposed("complete"), one_clock(replies[-1], reject, otherwise="weakened")),
+            steps=(replies[-1], reject),
         )
         return
 

@@ -7,16 +7,13 @@ the REP has come. A REJ with reason 4 is found by the CA GUID instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import OTHER_REJECTED, REP_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import comm_id, count, times
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rejected
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, fields_of, how_much_later, of_type, until
 from ibcmtool.values import CommId, Duration, known
 
@@ -43,8 +40,7 @@ H12 = rule(
 
 
 @H12.on_event("ENDED", history=rejected)
-def rej_message_inconsistent(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def rej_message_inconsistent(connection: Connection, event: Event, context: Context) -> Verdicts:
     for reject in of_type(connection, "REJ"):
         wrong = _wrong_message(connection, reject)
         if not wrong:
@@ -55,7 +51,6 @@ def rej_message_inconsistent(event: Event, context: Context) -> Iterator[Verdict
         yield Verdict(
             f"REJ (reason {fields.reason}) of the {reject.sender} side has Message Rejected {fields.message_rejected},"
             f" {wrong}.{_dropped(connection, reject)}{_went_on(reject, gaps)}",
-            (reject, *again),
             {
                 "message_rejected": fields.message_rejected,
                 "reason": fields.reason,
@@ -64,6 +59,7 @@ def rej_message_inconsistent(event: Event, context: Context) -> Iterator[Verdict
                 "repeated_after": [Duration(gap) for gap in gaps],
             },
             (weakened("complete"),) if fields.message_rejected == OTHER_REJECTED and fields.local_comm_id else (),
+            steps=(reject, *again),
         )
         return
 
@@ -136,8 +132,7 @@ H19 = rule(
 
 
 @H19.on_event("ENDED", history=matches(r"[^j]*j.*\^Q.*"))
-def req_after_rej(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def req_after_rej(connection: Connection, event: Event, context: Context) -> Verdicts:
     rejects = of_type(connection, "REJ", sender="passive")
     reject = rejects[0]
     again = _repeated_after(connection, reject)
@@ -154,7 +149,7 @@ def req_after_rej(event: Event, context: Context) -> Iterator[Verdict]:
             else "the REJ was lost on its way, or not obeyed."
         )
         + (f" {count(len(rejects), 'REJ')} captured in all." if len(rejects) > 1 else ""),
-        (reject, *again),
         {"repeated": len(again), "rejects": len(rejects), "reason": fields.reason, "first_after": Duration(gaps[0])},
         (unopposed("received"), one_clock(reject, again[0], otherwise="weakened")),
+        steps=(reject, *again),
     )

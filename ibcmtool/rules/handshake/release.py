@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
 from ibcmtool.values import Duration
 
@@ -35,7 +32,7 @@ H08 = rule(
 
 
 @H08.on_step(*AFTER_END, history=over)
-def message_after_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def message_after_end(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     late: list[Step] = []
     end = None
@@ -60,9 +57,9 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> I
         f"{message.type} {duration(gap)} after the {end.message.type} that ended the exchange (one response"
         f" timeout: {duration(wait)})."
         + (" It repeats an earlier one: the REJ probably did not arrive." if unaware else ""),
-        (end, step),
         {"gap": Duration(gap), "wait": Duration(wait)},
         (unopposed("not a copy"), one_clock(end, step, otherwise="weakened")),
+        steps=(end, step),
         severity="info" if unaware else None,
     )
 
@@ -91,8 +88,7 @@ H22 = rule(
 
 # One side sent a DREP, the other no DREQ.
 @H22.on_event("ENDED", history=matches("(?=.*Q)([^De]*e[^D]*|[^dE]*E[^d]*)"), needs=("request",))
-def drep_for_nothing(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def drep_for_nothing(connection: Connection, event: Event, context: Context) -> Verdicts:
     for role, peer in PEER.items():
         dreps = of_type(connection, "DREP", sender=role)
         if not dreps or of_type(connection, "DREQ", sender=peer):
@@ -100,9 +96,9 @@ def drep_for_nothing(event: Event, context: Context) -> Iterator[Verdict]:
         if heard(context, connection, peer) and event.time - dreps[0].message.time > DISORDER:
             yield Verdict(
                 f"DREP of the {role} side, but no DREQ of the {peer} side was captured.",
-                (dreps[0],),
                 {"dreps": len(dreps), "sender": role},
                 (weakened("complete"),),
+                steps=(dreps[0],),
             )
 
 
@@ -123,9 +119,8 @@ H23 = rule(
 
 # A DREQ after a REQ, with no REP, RTU or DREP before it.
 @H23.on_event("ENDED", history=matches("[^QdDpPuUeE]*Q[^dDpPuUeE]*[dD].*"), needs=("request",))
-def dreq_before_established(event: Event, context: Context) -> Iterator[Verdict]:
+def dreq_before_established(connection: Connection, event: Event, context: Context) -> Verdicts:
     """At the end: a message that the capture has late may have been sent in time."""
-    connection = event.connection
     dreq = of_type(connection, "DREQ")[0]
     sender = dreq.sender
     if sender == "unknown" or connection.late_duplicate_of or until(of_type(connection, "REP", "RTU"), dreq):
@@ -144,8 +139,8 @@ def dreq_before_established(event: Event, context: Context) -> Iterator[Verdict]
             else "none was captured, though the DREQ names both Communication IDs."
         )
         + (" It was answered with a DREP." if dreps else f" Sent {times(len(dreqs))}, and no DREP was captured."),
-        (request, dreq),
         {"gap": Duration(gap), "dreqs": len(dreqs), "dreps": len(dreps)},
         (one_clock(request, dreq) if nameless else weakened("complete"),),
+        steps=(request, dreq),
         severity=None if nameless else "info",
     )

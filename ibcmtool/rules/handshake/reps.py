@@ -6,17 +6,14 @@ only where no order of sending explains what was seen, and say "not captured" wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import REQ_REJECTED
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.messages import Rej, Rep
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, late, matches, rej_reason
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import before, between, fields_of, gave_up, of_type, one_capture
 from ibcmtool.values import CommId, Duration, Tid, known
 
@@ -41,7 +38,7 @@ H01 = rule(
 
 
 @H01.on_step("REP", history=matches("p"))
-def rep_without_req(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rep_without_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     message, named = step.message, fields_of(step, Rep).remote_comm_id
     age = message.time - context.start
     if age <= LONGEST_REQUEST_SPAN or message.destination not in context.ports.heard:
@@ -50,7 +47,6 @@ def rep_without_req(connection: Connection, step: Step, context: Context) -> Ite
         yield Verdict(
             f"REP to {address(message.destination)} names Remote Communication ID {comm_id(named)}, but no REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
-            (step,),
             {"remote_comm_id": known(CommId, named), "tid": Tid(message.tid), "capture_age": Duration(age)},
             (unopposed("complete"),),
         )
@@ -74,7 +70,7 @@ H02 = rule(
 
 
 @H02.on_step("REP", history=first, when=late)
-def rep_after_end(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdicts:
     if connection.reject is None and connection.history.count("Q") <= (max_cm_retries(connection.request) or 0):
         return
     earlier = list(before(connection, step))
@@ -86,9 +82,9 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Itera
             yield Verdict(
                 f"The passive side rejected the REQ (reason {rej_reason(reject)}) and answered it with a REP"
                 f" {duration(gap)} later; {requests} REQ captured, {len(rejects)} REJ and this REP.",
-                (reject, step),
                 {"gap": Duration(gap), "requests": requests, "rejects": len(rejects)},
                 (one_clock(reject, step),),
+                steps=(reject, step),
                 severity="error",
             )
         return
@@ -104,9 +100,9 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Itera
         how = f"{duration(gap)} after the last REQ; the active side waits {duration(wait)} for it"
     yield Verdict(
         f"REP came {how}: the attempt was over.",
-        (end, step),
         {"gap": Duration(gap), "wait": Duration(wait), "request_sends": connection.history.count("Q")},
         (unopposed("timer"),),
+        steps=(end, step),
     )
 
 
@@ -134,7 +130,7 @@ def _tid_of_another(connection: Connection, step: Step) -> bool:
 
 
 @H03.on_step("REP", history=first, when=_tid_of_another, needs=("request",))
-def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Verdicts:
     tid = step.message.tid
     requests = of_type(connection, "REQ")
     if not requests or any(request.message.tid == tid for request in requests):
@@ -142,7 +138,7 @@ def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> It
     request = requests[0]
     yield Verdict(
         f"REP has TransactionID 0x{tid:016x}, its REQ 0x{request.message.tid:016x}.",
-        (request, step),
         {"tid": Tid(tid), "request_tid": Tid(request.message.tid)},
         () if one_capture(request, step) else (weakened("same machine"),),
+        steps=(request, step),
     )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import between, heard, of_type, unanswered
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.values import Duration, Qpn, known
@@ -38,16 +35,16 @@ H18 = rule(
 
 
 @H18.on_event("REQ_EXHAUSTED", history=matches("Q[Q^]*(J[Q^]*)?"))
-def req_exhausted(event: Event, context: Context) -> Iterable[Verdict]:
-    return _unanswered(event.connection, None, event.time, context)
+def req_exhausted(connection: Connection, event: Event, context: Context) -> Verdicts:
+    return _unanswered(connection, None, event.time, context)
 
 
 @H18.on_step("REJ", history=matches("Q[Q^]*(J[Q^]*)?"))
-def req_given_up(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def req_given_up(connection: Connection, step: Step, context: Context) -> Verdicts:
     return _unanswered(connection, step, step.message.time, context)
 
 
-def _unanswered(connection: Connection, reject: Step | None, now: int, context: Context) -> Iterator[Verdict]:
+def _unanswered(connection: Connection, reject: Step | None, now: int, context: Context) -> Verdicts:
     """The verdict on REQs that nobody had answered until `now`, when their sender gave up: with this REJ, if any."""
     tries = unanswered(connection)  # of one that was not even repeated the answer was missed, or the requester ended
     if not tries:
@@ -74,9 +71,9 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             else "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
             " captured."
         ),
-        (tries[0], tries[-1], *((reject,) if reject is not None else ())),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
         () if complete and responsive else ((unopposed if complete else weakened)("complete"),),
+        steps=(tries[0], tries[-1], *((reject,) if reject is not None else ())),
         severity=None if complete else "info",
         advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted else advice,
     )
@@ -131,7 +128,7 @@ WAITING = ("REQ_SENT", "MRA_REQ_RCVD")
 
 
 @H20.on_step("REP", history=first, when=entangled)
-def simultaneous_connect(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def simultaneous_connect(connection: Connection, step: Step, context: Context) -> Verdicts:
     requests = of_type(connection, "REQ")
     if not requests or connection.service_id is None:
         return
@@ -146,8 +143,8 @@ def simultaneous_connect(connection: Connection, step: Step, context: Context) -
             f"{end_name(connection.active)} and {end_name(connection.passive)} called each other within"
             f" {duration(gap)} for the same service, and the REP names QPN {qpn(offered)}, which the other REQ had"
             " offered: one connection, opened from both ends.",
-            (requests[0], theirs, step),
             {"qpn": known(Qpn, offered), "gap": Duration(gap)},
             (one_clock(requests[0], theirs, step),),
+            steps=(requests[0], theirs, step),
             related=(other,),
         )

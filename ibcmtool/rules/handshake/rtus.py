@@ -6,7 +6,6 @@ sent in time. What the capture shows in order within DISORDER may have crossed o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from ibcmtool.connections.matching import COPY_WINDOW
@@ -15,9 +14,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import comm_id, count, duration, end_name, times
 from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
 from ibcmtool.values import CommId, Duration, known
 
@@ -43,7 +41,7 @@ def _unmatched(connection: Connection, step: Step) -> bool:
 
 
 @H04.on_step("RTU", history=first, when=_unmatched, needs=("request",))
-def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdicts:
     named = fields_of(step, Rtu).remote_comm_id
     replies = of_type(connection, "REP")
     given = [fields_of(reply, Rep).local_comm_id for reply in replies]
@@ -53,15 +51,14 @@ def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Itera
         return  # another REP may have come meanwhile
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
-        (replies[-1], step),
         {"remote_comm_id": known(CommId, named), "reply_comm_id": known(CommId, given[-1])},
+        steps=(replies[-1], step),
     )
 
 
 @H04.on_event("ENDED", history=matches("[^p]*U.*"), needs=("request",))
-def rtu_without_rep(event: Event, context: Context) -> Iterator[Verdict]:
+def rtu_without_rep(connection: Connection, event: Event, context: Context) -> Verdicts:
     """At the end, as a REP may be captured after its RTU."""
-    connection = event.connection
     rtu = of_type(connection, "RTU")[0]
     if connection.reply is not None or event.time - rtu.message.time <= DISORDER:
         return
@@ -70,9 +67,9 @@ def rtu_without_rep(event: Event, context: Context) -> Iterator[Verdict]:
         yield Verdict(
             f"RTU names Remote Communication ID {comm_id(named)}, but no REP to this REQ was captured from"
             f" {end_name(connection.passive)}: the capture missed it.",
-            (connection.steps[0], rtu),
             {"remote_comm_id": known(CommId, named)},
             (weakened("complete"),),
+            steps=(connection.steps[0], rtu),
             severity="info",
         )
 
@@ -96,9 +93,8 @@ H05 = rule(
 
 
 @H05.on_event("REP_EXHAUSTED", history=matches("[^U]*"), needs=("request", "reply"))
-def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
+def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> Verdicts:
     """A REP that was repeated to exhaustion."""
-    connection = event.connection
     tries = _unconfirmed(connection)
     if not _were_all(connection, tries):
         return
@@ -114,15 +110,14 @@ def rep_unconfirmed(event: Event, context: Context) -> Iterator[Verdict]:
         f"{len(tries)} of {allowed} sends of the REP over {duration(span)}, and no RTU, MRA or REJ from"
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
-        (tries[0], tries[-1]),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
+        steps=(tries[0], tries[-1]),
     )
 
 
 @H05.on_event("ENDED", history=matches("[^U]*"), needs=("request", "reply"))
-def rtu_unseen(event: Event, context: Context) -> Iterator[Verdict]:
+def rtu_unseen(connection: Connection, event: Event, context: Context) -> Verdicts:
     """A REP that was not repeated to the end, so that its RTU (or data) must have arrived."""
-    connection = event.connection
     tries = _unconfirmed(connection)
     if not tries or _were_all(connection, tries) or connection.reject is not None:
         return
@@ -141,9 +136,9 @@ def rtu_unseen(event: Event, context: Context) -> Iterator[Verdict]:
         )
     yield Verdict(
         f"No RTU was captured, but {proof}.",
-        (tries[0], *dreqs[:1]),
         {"sends": len(tries), "dreqs": len(dreqs), "data_frame": data.frame if data is not None else None},
         () if dreqs or data is not None else (weakened("complete"),),
+        steps=(tries[0], *dreqs[:1]),
         severity="info",
     )
 
@@ -177,8 +172,7 @@ H06 = rule(
 
 
 @H06.on_event("ENDED", history=matches(r"(?=.*p).*\^U.*"))
-def rtu_repeated_alone(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def rtu_repeated_alone(connection: Connection, event: Event, context: Context) -> Verdicts:
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     repeated = [reply for reply in replies if reply is not replies[0] or reply.message.time > rtus[0].message.time]
     alone = [
@@ -195,9 +189,9 @@ def rtu_repeated_alone(event: Event, context: Context) -> Iterator[Verdict]:
     yield Verdict(
         f"RTU sent again after {duration(gap)}, and no repeated REP that asked for it was captured in between."
         + (f" The same happened {times(len(alone) - 1)} more." if len(alone) > 1 else ""),
-        (earlier, rtu),
         {"gap": Duration(gap), "times": len(alone), "rtus": len(rtus)},
         (unopposed("complete"), one_clock(earlier, rtu, otherwise="weakened")),
+        steps=(earlier, rtu),
     )
 
 
@@ -224,8 +218,7 @@ H07 = rule(
 
 
 @H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"))
-def rep_after_rtu(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Verdicts:
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     rtu, last = rtus[0], replies[-1].message.time
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
@@ -247,7 +240,6 @@ def rep_after_rtu(event: Event, context: Context) -> Iterator[Verdict]:
             if gave_up
             else ""
         ),
-        (rtu, *late),
         {
             "reps_after_rtu": len(late),
             "rtus": len(rtus),
@@ -255,6 +247,7 @@ def rep_after_rtu(event: Event, context: Context) -> Iterator[Verdict]:
             "last_after": Duration(gaps[-1]),
         },
         (one_clock(rtu, *late),),
+        steps=(rtu, *late),
         severity="warning" if gave_up or arrived else None,
     )
 

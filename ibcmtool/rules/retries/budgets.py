@@ -5,8 +5,6 @@ These are hints about settings, given once for each setting, not for every conne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import (
     DEFAULT_ACK_TIMEOUT,
     DEFAULT_MAX_CM_RETRIES,
@@ -21,10 +19,9 @@ from ibcmtool.formatting import count, duration, listed
 from ibcmtool.formatting import exponent as exponent_text
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, entangled, first
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import fields_of, of_type, request_of, sender_of, sends
+from ibcmtool.rules.steps import conflicts_at, fields_of, of_type, request_of, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
 LONGEST_BUDGET = 120 * SECOND
@@ -68,7 +65,7 @@ def _extreme(connection: Connection, step: Step) -> bool:
 
 
 @R09.on_step("REQ", "REP", "DREQ", history=again, when=_extreme, needs=("sender",), once="subject")
-def retry_budget_long(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retry_budget_long(connection: Connection, step: Step, context: Context) -> Verdicts:
     retries, kind = request_of(connection).max_cm_retries or 0, step.message.type
     wait, allowed = response_wait(connection.request, sender_of(step)), retries + 1
     budget = allowed * wait.minimum
@@ -76,14 +73,13 @@ def retry_budget_long(connection: Connection, step: Step, context: Context) -> I
         yield Verdict(
             f"Unanswered, this {kind} is sent {count(allowed, 'time')} over {duration(budget)} before its sender gives"
             f" up: Max CM Retries {retries}, and at least {duration(wait.minimum)} for each.",
-            (step,),
             {"budget": Duration(budget), "sends": allowed, "wait": Duration(wait.minimum)},
             subject=(kind, wait.minimum, retries),
         )
 
 
 @R09.on_step("REQ", history=first, when=_extreme, once="subject")
-def retry_budget_short(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retry_budget_short(connection: Connection, step: Step, context: Context) -> Verdicts:
     request, short = request_of(connection), []
     remote, local = request.remote_cm_response_timeout, request.local_cm_response_timeout
     retries = request.max_cm_retries or 0
@@ -95,7 +91,6 @@ def retry_budget_short(connection: Connection, step: Step, context: Context) -> 
     if short:
         yield Verdict(
             f"Unanswered, {listed(short)} has given up.",
-            (step,),
             {"remote_cm_response_timeout": remote, "local_cm_response_timeout": local, "max_cm_retries": retries},
             subject=(remote, local, retries),
         )
@@ -115,22 +110,21 @@ R10 = rule(
 )
 
 
-def _uneven(connection: Connection, step: Step) -> bool:
+def _uneven(connection: Connection, step: Step) -> tuple[int, int] | None:
+    """The two response timeouts of a REQ, if they are odd."""
     fields = fields_of(step, Req)
     remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
     if remote is None or local is None:
-        return False
-    return not (remote and local) or not -UNUSUAL_RATIO <= remote - local <= UNUSUAL_RATIO
+        return None
+    return (remote, local) if 0 in (remote, local) or abs(remote - local) > UNUSUAL_RATIO else None
 
 
 @R10.on_step("REQ", history=first, when=_uneven, needs=("intact",), once="subject")
-def response_timeouts_uneven(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    fields = fields_of(step, Req)
-    remote, local = fields.remote_cm_response_timeout, fields.local_cm_response_timeout
+def response_timeouts_uneven(connection: Connection, step: Step, context: Context) -> Verdicts:
+    remote, local = _uneven(connection, step) or (0, 0)
     yield Verdict(
         f"The REQ gives the passive side {exponent_text(remote)} to answer (Remote CM Response Timeout {remote})"
         f" and the active side {exponent_text(local)} (Local CM Response Timeout {local}).",
-        (step,),
         {"remote_cm_response_timeout": remote, "local_cm_response_timeout": local},
         subject=(remote, local),
     )
@@ -151,13 +145,12 @@ R14 = rule(
 
 
 @R14.on_step("REQ", "REP", when=entangled, once="capture")
-def timewait_assumed(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def timewait_assumed(connection: Connection, step: Step, context: Context) -> Verdicts:
     doubtful = _assumed_timewait(connection, step)
     if doubtful is not None:
         yield Verdict(
             f"The Local ACK Timeout of connection {doubtful.id} was not captured; {DEFAULT_ACK_TIMEOUT}"
             f" ({duration(exponent(DEFAULT_ACK_TIMEOUT))}) stands in for it, here and wherever it is unknown.",
-            (step,),
             {"local_ack_timeout": DEFAULT_ACK_TIMEOUT},
             related=(doubtful,),
         )
@@ -165,8 +158,7 @@ def timewait_assumed(connection: Connection, step: Step, context: Context) -> It
 
 def _assumed_timewait(connection: Connection, step: Step) -> Connection | None:
     """The earlier connection whose timewait, of unknown length, this reuse of its QPN falls into."""
-    conflicts = connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
-    for conflict in conflicts:
+    for conflict in conflicts_at(connection, step):
         timewait = conflict.other.end(conflict.owner).timewait
         if timewait is not None and timewait.assumed and timewait.start <= step.message.time < timewait.maximum:
             return conflict.other
@@ -174,17 +166,13 @@ def _assumed_timewait(connection: Connection, step: Step) -> Connection | None:
 
 
 @R14.on_event("DREQ_LAPSED", once="capture")
-def waits_assumed(event: Event, context: Context) -> Iterator[Verdict]:
-    connection, role = event.connection, event.role
-    if role is None or not response_wait(connection.request, role).assumed:
-        return
-    dreqs = of_type(connection, "DREQ", sender=role)
-    tries = sends(connection, dreqs[-1]) if dreqs else []
-    if len(tries) >= REPEATED:
+def waits_assumed(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = sends(connection, of_type(connection, "DREQ", sender=event.role)[-1])
+    if response_wait(connection.request, role_of(event)).assumed and len(tries) >= REPEATED:
         yield Verdict(
             f"The timers of this connection were not captured; the response timeout is taken for"
             f" {DEFAULT_RESPONSE_TIMEOUT} ({duration(exponent(DEFAULT_RESPONSE_TIMEOUT))}) and Max CM Retries for"
             f" {count(DEFAULT_MAX_CM_RETRIES, 'retry', 'retries')}, here and wherever they are unknown.",
-            (tries[-1],),
             {"response_timeout": DEFAULT_RESPONSE_TIMEOUT, "max_cm_retries": DEFAULT_MAX_CM_RETRIES},
+            steps=(tries[-1],),
         )

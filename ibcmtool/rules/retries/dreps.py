@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import DISORDER, between, heard, of_type, sender_of, sends
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import matches
+from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
 NOTABLE = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
@@ -36,27 +33,23 @@ R07 = rule(
 
 
 @R07.on_event("DREQ_EXHAUSTED")
-def dreqs_exhausted(event: Event, context: Context) -> Iterator[Verdict]:
-    tries = _unanswered(event)
-    if tries and _were_all(event.connection, tries):
-        yield from _drep_missing(event, context, tries, exhausted=True)
+def dreqs_exhausted(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = _unanswered(connection, role_of(event))
+    if tries and _were_all(connection, tries):
+        yield from _drep_missing(connection, event, context, tries, exhausted=True)
 
 
 @R07.on_event("DREQ_LAPSED", once="connection")
-def dreqs_stopped(event: Event, context: Context) -> Iterator[Verdict]:
-    tries = _unanswered(event)
+def dreqs_stopped(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = _unanswered(connection, role_of(event))
     # A single one is S12's; and one that is sent again after all is not the last.
-    if len(tries) > 1 and not _were_all(event.connection, tries) and tries[-1].message.time <= event.time:
-        yield from _drep_missing(event, context, tries, exhausted=False)
+    if len(tries) > 1 and not _were_all(connection, tries) and tries[-1].message.time <= event.time:
+        yield from _drep_missing(connection, event, context, tries, exhausted=False)
 
 
-def _unanswered(event: Event) -> list[Step]:
-    """The sends of the newest DREQ of the event's end; none if a DREP was captured, perhaps before it."""
-    connection, role = event.connection, event.role or "active"
-    dreqs = of_type(connection, "DREQ", sender=role)
-    if not dreqs:
-        return []
-    tries = sends(connection, dreqs[-1])
+def _unanswered(connection: Connection, role: Role) -> list[Step]:
+    """The sends of the newest DREQ of this end; none if a DREP was captured, perhaps before it."""
+    tries = sends(connection, of_type(connection, "DREQ", sender=role)[-1])
     dreps = of_type(connection, "DREP", sender=PEER[role])
     return [] if any(between(tries[0], drep) >= -DISORDER for drep in dreps) else tries
 
@@ -67,8 +60,10 @@ def _were_all(connection: Connection, tries: list[Step]) -> bool:
     return retries is not None and len(tries) > retries
 
 
-def _drep_missing(event: Event, context: Context, tries: list[Step], *, exhausted: bool) -> Iterator[Verdict]:
-    connection, role = event.connection, event.role or "active"
+def _drep_missing(
+    connection: Connection, event: Event, context: Context, tries: list[Step], *, exhausted: bool
+) -> Verdicts:
+    role = role_of(event)
     last, wait = tries[-1].message.time, response_wait(connection.request, role).nominal
     if not context.covered(connection, last, min(event.time, last + wait)):
         return
@@ -81,9 +76,9 @@ def _drep_missing(event: Event, context: Context, tries: list[Step], *, exhauste
         f" {end_name(connection.peer(role))} was captured."
         + ("" if responsive else " Nothing of that address was: perhaps only one direction is captured.")
         + _asked_again_at_last(context, connection, role, tries),
-        (tries[0], tries[-1]) if len(tries) > 1 else (tries[0],),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span)},
         () if responsive and exhausted else ((unopposed if responsive else weakened)("complete"),),
+        steps=(tries[0], tries[-1]) if len(tries) > 1 else (tries[0],),
         severity="warning" if exhausted and responsive else "info",
         advice=_released(connection, role) if exhausted else None,
     )
@@ -91,12 +86,10 @@ def _drep_missing(event: Event, context: Context, tries: list[Step], *, exhauste
 
 def _asked_again_at_last(context: Context, connection: Connection, role: Role, dreqs: list[Step]) -> str:
     """Whether the sender of the DREQs has asked its peer for a new connection since, and had waited for the retries."""
-    request = context.restarts.newest_request(connection.end(role))
-    if request is None or request.message.destination != connection.peer(role).address:
+    request = context.restarts.next_request(connection, role)
+    if request is None or between(dreqs[-1], request) <= 0:
         return ""
     after, rest = between(dreqs[0], request), between(dreqs[-1], request)
-    if rest <= 0:
-        return ""
     waited = rest * 10 >= response_wait(connection.request, role).minimum * 9
     return f" Its next REQ came {duration(after)} after the first DREQ (frame {request.message.frame})" + (
         ": so long it had waited for the DREP." if waited else "."
@@ -132,19 +125,15 @@ R16 = rule(
 )
 
 
-def _one_dreq_answered(history: str) -> bool:
-    lower = history.lower()
-    return first(history) and lower.count("d") == 1 and lower.count("e") == 1
-
-
 def _late(connection: Connection, step: Step) -> bool:
     """Whether this DREP comes long after what was said before it."""
     steps = connection.steps
     return len(steps) > 1 and between(steps[-2], step) > NOTABLE
 
 
-@R16.on_step("DREP", history=_one_dreq_answered, when=_late, needs=("request", "sender"))
-def drep_late(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+# The only DREP, to the only DREQ.
+@R16.on_step("DREP", history=matches(r"[^dDeE]*[dD][^dDeE]*(?<!\^)[eE]"), when=_late, needs=("request", "sender"))
+def drep_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     sender = sender_of(step)
     (dreq,) = of_type(connection, "DREQ")
     wait, gap = response_wait(connection.request, PEER[sender]).nominal, between(dreq, step)
@@ -155,7 +144,7 @@ def drep_late(connection: Connection, step: Step, context: Context) -> Iterator[
             f"DREP {duration(gap)} after the only DREQ, which {end_name(connection.peer(sender))} did not repeat after"
             f" {duration(wait)}: its owner had ended, it seems. Until then {end_name(connection.end(sender))} held its"
             " half of the connection.",
-            (dreq, step),
             {"gap": Duration(gap), "timeout": Duration(wait)},
             (unopposed("complete"),),
+            steps=(dreq, step),
         )

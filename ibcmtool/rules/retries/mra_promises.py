@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from ibcmtool.connections.codes import MRA_OF_REQ
@@ -12,9 +11,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first, matches, rej_reason, with_mra
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import matches, rej_reason, with_mra
 from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
 from ibcmtool.values import Duration
 
@@ -38,12 +36,9 @@ R06 = rule(
 )
 
 
-def _first_with_mra(history: str) -> bool:
-    return first(history) and with_mra(history)
-
-
-@R06.on_step("REP", "REJ", "RTU", "APR", history=_first_with_mra, needs=("sender",))
-def mra_promise_late(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+# No retransmission, and there was an MRA.
+@R06.on_step("REP", "REJ", "RTU", "APR", history=matches(r"[^mM]*[mM].*(?<!\^)\w"), needs=("sender",))
+def mra_promise_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     mra = _mra_before(connection, step)
     if mra is None:
         return
@@ -58,9 +53,9 @@ def mra_promise_late(connection: Connection, step: Step, context: Context) -> It
     yield Verdict(
         f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
         + (ASKED_AGAIN if asked_again else ""),
-        (mra, step),
         {"gap": Duration(gap), "service_timeout": timeout, "promised": Duration(promised)},
         (weakened("received") if asked_again else one_clock(mra, step),),
+        steps=(mra, step),
         severity="info" if asked_again else None,
     )
 
@@ -77,9 +72,8 @@ def _asked_again(connection: Connection, mra: Step, role: Role) -> int:
 
 
 @R06.on_event("ENDED", history=with_mra)
-def mra_promise_forgotten(event: Event, context: Context) -> Iterator[Verdict]:
+def mra_promise_forgotten(connection: Connection, event: Event, context: Context) -> Verdicts:
     """An MRA that nothing followed from either side, although the capture goes on beyond its promise."""
-    connection = event.connection
     for role in PEER:
         mra = next(reversed(of_type(connection, "MRA", sender=role)), None)
         timeout = None if mra is None else fields_of(mra, Mra).service_timeout
@@ -93,9 +87,9 @@ def mra_promise_forgotten(event: Event, context: Context) -> Iterator[Verdict]:
         yield Verdict(
             f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
             f" {duration(waited)} that followed.{doubt}",
-            (mra,),
             {"service_timeout": timeout, "promised": Duration(promised), "waited": Duration(waited)},
             ((weakened if doubt else unopposed)("complete"),),
+            steps=(mra,),
             severity="info" if doubt else None,
         )
 
@@ -139,7 +133,7 @@ R15 = rule(
 
 # The first answer to a REQ after an MRA of the passive side.
 @R15.on_step("REP", "REJ", history=matches(r"[^mpj]*m[^pj]*(?<!\^)[pj]"))
-def mra_stretched(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def mra_stretched(connection: Connection, step: Step, context: Context) -> Verdicts:
     requests, mra = of_type(connection, "REQ"), _mra_before(connection, step)
     if step.sender != "passive" or mra is None or not requests:
         return
@@ -156,8 +150,8 @@ def mra_stretched(connection: Connection, step: Step, context: Context) -> Itera
         f"{'REP' if accepted else f'REJ (reason {rej_reason(step)})'} {duration(took)} after the"
         f" {f'first of {len(requests)} REQs' if gaps else 'REQ'}: {passive} had asked for {duration(asked)} by an MRA"
         f" (frame {mra.message.frame}), and kept to it." + (again if gaps else ""),
-        (requests[0], mra, step),
         {"took": Duration(took), "asked": Duration(asked), "gaps": [Duration(gap) for gap in gaps]},
+        steps=(requests[0], mra, step),
         advice=f"Look at why the consumer of {passive} takes so long to {'accept' if accepted else 'refuse'} (backlog,"
         " resources, a blocked event loop).",
     )

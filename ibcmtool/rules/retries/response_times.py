@@ -6,16 +6,12 @@ responder's port and too long by the round trip at the requester's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
-from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Role, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import ANSWER_TIMES, first, late, timed_out
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import answer_time, first, late, timed_out
 from ibcmtool.rules.steps import DISORDER, between, gave_up, sender_of
 from ibcmtool.values import Duration, Evidence
 
@@ -45,7 +41,7 @@ R04 = rule(
 
 
 @R04.on_step("REP", "REJ", "MRA", history=first, when=late)
-def passive_too_slow(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def passive_too_slow(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or response_wait(connection.request, "active").assumed:
         return
     asked = _answered(connection, step, "REQ")
@@ -76,15 +72,12 @@ R05 = rule(
 
 def _slow_active(connection: Connection, step: Step) -> bool:
     """Whether this answer of the active side comes later, after the first message, than it may after a REP."""
-    request = connection.request
-    if not isinstance(request, Req) or step.sender != "active":
-        return False
-    allowed = request.local_cm_response_timeout
-    return allowed is not None and step.message.time - connection.opened > ANSWER_TIMES[allowed]
+    allowed = answer_time(connection, "active") if step.sender == "active" else None
+    return allowed is not None and step.message.time - connection.opened > allowed
 
 
 @R05.on_step("RTU", "REJ", "MRA", history=first, when=_slow_active, needs=("reply",))
-def active_too_slow(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def active_too_slow(connection: Connection, step: Step, context: Context) -> Verdicts:
     if timed_out(connection, step):
         return  # gave up: no REP had arrived that it could have answered
     asked = _answered(connection, step, "REP")
@@ -114,7 +107,7 @@ def _answered(connection: Connection, step: Step, question: str) -> list[Step]:
     return asked
 
 
-def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool = False) -> Iterator[Verdict]:
+def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool = False) -> Verdicts:
     """The verdict on a first answer: late for certain, or late only if the first sends arrived.
 
     begins: the capture does, with the message that is answered.
@@ -137,17 +130,17 @@ def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool
             f" {allowance} allows {duration(allowed)}."
             + (" The capture begins there: what came before is unknown." if begins else "")
             + (f" A repeated {question} in between is missing from the capture." if missed and not begins else ""),
-            (asked[-1], step),
             evidence,
             ((weakened if doubtful else unopposed)("complete"), one_clock(asked[-1], step, otherwise="weakened")),
+            steps=(asked[-1], step),
             severity="info" if doubtful else None,
         )
     elif since_first > allowed:
         yield Verdict(
             f"First answer ({kind}) {duration(since_first)} after the first of {len(asked)} {question}s;"
             f" {allowance} allows {duration(allowed)}: the {side} side was slow, or earlier {question}s were lost.",
-            (asked[0], step),
             evidence,
             ((unopposed if kind == "MRA" else weakened)("received"),),
+            steps=(asked[0], step),
             severity="info",
         )

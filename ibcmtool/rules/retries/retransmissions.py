@@ -6,7 +6,7 @@ Senders may be slower than their timers (MAD flow control, back-off) without any
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from itertools import pairwise
 
 from ibcmtool.connections.connection_index import TWIN_WINDOW
@@ -15,9 +15,8 @@ from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Fields, Mra, Rep
 from ibcmtool.model import PEER, Connection, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, MRAED, before, between, fields_of, of_type, one_capture, sender_of, sends
 from ibcmtool.values import Duration, Tid
 
@@ -43,7 +42,7 @@ R01 = rule(
 
 
 @R01.on_step(*RETRIED, history=again)
-def too_many_sends(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def too_many_sends(connection: Connection, step: Step, context: Context) -> Verdicts:
     retries = max_cm_retries(connection.request)
     if retries is None:
         return
@@ -60,9 +59,9 @@ def too_many_sends(connection: Connection, step: Step, context: Context) -> Iter
     yield Verdict(
         f"{step.message.type} sent {len(tries)} times over {duration(span)}; Max CM Retries {retries} allows {allowed}"
         " sends." + ("" if beyond else f" Only {counted} since the last repeated REQ: illumos counts anew there."),
-        (tries[0], step),
         {"sends": len(tries), "allowed": allowed, "since_repeated_req": counted, "span": Duration(span)},
         (one_clock(*tries) if beyond else weakened("timer"),),
+        steps=(tries[0], step),
         severity=None if beyond else "warning",
     )
 
@@ -97,7 +96,7 @@ R02 = rule(
 
 
 @R02.on_step(*RETRIED, history=again, needs=("request", "sender"))
-def retransmit_too_early(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retransmit_too_early(connection: Connection, step: Step, context: Context) -> Verdicts:
     role = sender_of(step)
     wait = response_wait(connection.request, role)
     tries = sends(connection, step)
@@ -119,9 +118,9 @@ def retransmit_too_early(connection: Connection, step: Step, context: Context) -
     yield Verdict(
         f"{step.message.type} sent again after {duration(gap)}; the {'Remote' if role == 'active' else 'Local'} CM"
         f" Response Timeout gives its answer {duration(wait.minimum)}.",
-        (earlier, step),
         {"gap": Duration(gap), "wait": Duration(wait.minimum), "send": len(tries), "target_ack_delay": delay},
         (weakened("timer") if on_ack_scale else one_clock(earlier, step, otherwise="weakened"),),
+        steps=(earlier, step),
         severity="info" if on_ack_scale else None,
     )
 
@@ -159,7 +158,7 @@ R03 = rule(
 
 
 @R03.on_step("REQ", "REP", history=again, needs=("sender",))
-def retransmit_despite_mra(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def retransmit_despite_mra(connection: Connection, step: Step, context: Context) -> Verdicts:
     mra = _mra_since_last_send(connection, step)
     if mra is None:
         return
@@ -177,7 +176,6 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"
         f" {duration(exponent(fields.service_timeout))}: "
         + ("it was captured on its way twice." if arrived else f"the MRA ({count} so far) was lost or ignored."),
-        (mra, step),
         {
             "gap": Duration(gap),
             "service_timeout": fields.service_timeout,
@@ -185,6 +183,7 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
             "mras": count,
         },
         ((unopposed if ignores else weakened)("received"), one_clock(mra, step, otherwise="weakened")),
+        steps=(mra, step),
         severity=None if ignores else "info",
     )
 
@@ -217,7 +216,7 @@ R08 = rule(
 
 
 @R08.on_step("REQ", "REP", "RTU", "DREQ", history=anew, needs=("intact",))
-def changed_retransmission(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def changed_retransmission(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     for earlier in of_type(connection, message.type):
         old = earlier.message
@@ -234,9 +233,9 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
         yield Verdict(
             f"{message.type} sent again {duration(between(earlier, step))} later with the same ids and TransactionID"
             f" but other contents: {', '.join(changed) or 'MAD header'}.",
-            (earlier, step),
             {"changed": changed, "tid": Tid(message.tid)},
             () if old.icrc_ok and message.icrc_ok else (unopposed("received"),),
+            steps=(earlier, step),
         )
         return
 

@@ -6,16 +6,15 @@ port.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, slow
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import DISORDER, between
 from ibcmtool.values import Duration
 
@@ -32,16 +31,26 @@ class _Slow(NamedTuple):
     allowed: int  # ns, for that one
 
 
-def _habit(context: Context, code: str, step: Step, answer: int, allowed: int) -> _Slow | None:
-    """Count one more slow answer of the sender's port; what is known when it has become a habit, and only then."""
-    memory, port = context.memory[code], step.message.source
+def _one_more(
+    code: str, connection: Connection, step: Step, context: Context, allowed: int, words: str, ground: Ground
+) -> Verdicts:
+    """Count one more slow answer of the sender's port; the verdict when it has become a habit, and only then."""
+    memory, port, answer = context.memory[code], step.message.source, step.message.time - connection.opened
     known: _Slow = memory.get(port, _Slow(0, 0, 0))
     if answer > known.slowest:
         known = _Slow(known.answers, answer, allowed)
     known = memory[port] = known._replace(answers=known.answers + 1)
     if len(memory) > MOST_PORTS:
         del memory[next(iter(memory))]
-    return known if known.answers == OFTEN else None
+    if known.answers == OFTEN:
+        slowest, limit = Duration(known.slowest), Duration(known.allowed)
+        yield Verdict(
+            f"{end_name(connection.passive)} has "
+            + words.format(answers=known.answers, slowest=duration(slowest.ns), allowed=duration(limit.ns)),
+            {"answers": known.answers, "slowest": slowest, "allowed": limit},
+            (ground,),
+            steps=(connection.steps[0], step),
+        )
 
 
 R11 = rule(
@@ -60,19 +69,13 @@ R11 = rule(
 
 
 @R11.on_step("REP", history=matches("Qp"), when=slow)
-def near_timeout_setup(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def near_timeout_setup(connection: Connection, step: Step, context: Context) -> Verdicts:
     answer, allowed = step.message.time - connection.opened, response_wait(connection.request, "active").nominal
     if connection.opened - context.start <= DISORDER or not allowed // 2 < answer <= allowed:
-        return
-    habit = _habit(context, "R11", step, answer, allowed)
-    if habit is not None:
-        yield Verdict(
-            f"{end_name(connection.passive)} has answered {habit.answers} REQs with its REP only after more than half"
-            f" of the time allowed, at worst after {duration(habit.slowest)} of {duration(habit.allowed)}.",
-            (connection.steps[0], step),
-            {"answers": habit.answers, "slowest": Duration(habit.slowest), "allowed": Duration(habit.allowed)},
-            (unopposed("timer"),),
-        )
+        return ()
+    words = "answered {answers} REQs with its REP only after more than half of the time allowed, at worst after"
+    words += " {slowest} of {allowed}."
+    return _one_more("R11", connection, step, context, allowed, words, unopposed("timer"))
 
 
 R12 = rule(
@@ -91,19 +94,13 @@ R12 = rule(
 
 
 @R12.on_step("REP", history=matches(r"Q(\^Q)+p"), when=slow)
-def slow_without_mra(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def slow_without_mra(connection: Connection, step: Step, context: Context) -> Verdicts:
     allowed = response_wait(connection.request, "active").nominal
     if not DISORDER < between(connection.steps[-2], step) <= allowed:
-        return
-    habit = _habit(context, "R12", step, step.message.time - connection.opened, allowed)
-    if habit is not None:
-        yield Verdict(
-            f"{end_name(connection.passive)} has let {habit.answers} REQs be repeated before its REP came, without an"
-            f" MRA; at worst it took {duration(habit.slowest)}, the REQ allows {duration(habit.allowed)}.",
-            (connection.steps[0], step),
-            {"answers": habit.answers, "slowest": Duration(habit.slowest), "allowed": Duration(habit.allowed)},
-            (weakened("complete"),),
-        )
+        return ()
+    words = "let {answers} REQs be repeated before its REP came, without an MRA; at worst it took {slowest}, the REQ"
+    words += " allows {allowed}."
+    return _one_more("R12", connection, step, context, allowed, words, weakened("complete"))
 
 
 R13 = rule(
@@ -126,18 +123,16 @@ ASKED_AFTER_REPLY = matches(r"(?=[^UM]*$)[^p]*p.*\^Q.*")
 
 
 @R13.on_step("REP", history=ASKED_AFTER_REPLY, once="subject")
-def reply_came_late(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def reply_came_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     return _asked_in_vain(connection, connection.steps[:-1], step, context)
 
 
 @R13.on_event("ENDED", history=ASKED_AFTER_REPLY, once="subject")
-def reply_never_came(event: Event, context: Context) -> Iterable[Verdict]:
-    return _asked_in_vain(event.connection, event.connection.steps, None, context)
+def reply_never_came(connection: Connection, event: Event, context: Context) -> Verdicts:
+    return _asked_in_vain(connection, connection.steps, None, context)
 
 
-def _asked_in_vain(
-    connection: Connection, steps: Sequence[Step], reply: Step | None, context: Context
-) -> Iterator[Verdict]:
+def _asked_in_vain(connection: Connection, steps: Sequence[Step], reply: Step | None, context: Context) -> Verdicts:
     """The verdict on REQs among these steps, up to the repeated REP if it came."""
     replies = [step for step in steps if step.message.type == "REP"]
     wait, retries = response_wait(connection.request, "passive"), max_cm_retries(connection.request)
@@ -154,8 +149,8 @@ def _asked_in_vain(
         yield Verdict(
             f"The REQ was sent again {times(len(asked))} after the REP; {end_name(connection.passive)} answered none of"
             f" these and did not repeat its REP for {duration(silence)}, though it may after {duration(wait.nominal)}.",
-            (last, asked[0], until),
             {"requests": len(asked), "silence": Duration(silence), "wait": Duration(wait.nominal)},
             (weakened("complete"),),
+            steps=(last, asked[0], until),
             subject=last.message.source,
         )

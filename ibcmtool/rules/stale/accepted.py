@@ -6,16 +6,13 @@ one in the receiver's timewait, on which the two readings of the specification p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import established, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, Event, Severity, Step
-from ibcmtool.rules.api import Verdict, rule, severity_under
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, numbers
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import Duration, Qpn
@@ -39,7 +36,7 @@ S01 = rule(
 
 
 @S01.on_step("REP", history=first, when=entangled)
-def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
     if not connection.request_conflicts or connection.late_duplicate_of:
         return
     request = of_type(connection, "REQ")[0]
@@ -66,7 +63,7 @@ def _reply_contested(connection: Connection, step: Step) -> bool:
 
 
 @S04.on_step("RTU", history=first, when=_reply_contested)
-def stale_rep_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def stale_rep_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
     reply = of_type(connection, "REP")[-1]
     for conflict in held(connection.reply_conflicts, reply.message.time, context):
         if conflict.other.peer(conflict.owner).state not in CLOSED_STATES:  # closed between the REP and the RTU
@@ -81,9 +78,9 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
     return Verdict(
         f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
-        (offer, answer),
         numbers(conflict, time),
         (established(old),),
+        steps=(offer, answer),
         related=(old,),
     )
 
@@ -106,9 +103,9 @@ S05 = rule(
 
 
 @S05.on_step("REP", history=first, when=entangled)
-def timewait_req_accepted(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def timewait_req_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
     if not connection.late_duplicate_of:
-        severity = severity_under(context.policy, "error", "info")
+        severity: Severity = "error" if context.policy == "strict" else "info"
         yield from _in_timewait(connection, step, context, "accepted it (REP)", severity)
 
 
@@ -127,7 +124,7 @@ S06 = rule(
 
 
 @S06.on_step("REJ", when=refused_as_stale)
-def timewait_req_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def timewait_req_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or context.policy == "strict":
         return
     if not any(c.same_peer and c.peer_state not in CLOSED_STATES for c in connection.request_conflicts):
@@ -148,8 +145,7 @@ S07 = rule(
 
 
 @S07.on_event("REQ_EXHAUSTED")
-def timewait_req_ignored(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+def timewait_req_ignored(connection: Connection, event: Event, context: Context) -> Verdicts:
     if not connection.request_conflicts or connection.passive.address not in context.ports.heard:
         return
     steps = of_type(connection, "REQ")
@@ -160,27 +156,24 @@ def timewait_req_ignored(event: Event, context: Context) -> Iterator[Verdict]:
             yield verdict._replace(rests_on=(weakened("complete"),))
 
 
-def _in_timewait(
-    connection: Connection, answer: Step, context: Context, what: str, severity: Severity
-) -> Iterator[Verdict]:
+def _in_timewait(connection: Connection, answer: Step, context: Context, what: str, severity: Severity) -> Verdicts:
     """The verdict on a REQ whose QPN is in the receiver's timewait, and which was answered like that."""
     if not connection.request_conflicts:
         return
     request = of_type(connection, "REQ")[0]
-    time = request.message.time
-    conflict = in_peer_timewait(connection.request_conflicts, time, context)
-    holder = None if conflict is None else conflict.other.peer(conflict.owner)
-    if conflict is None or holder is None or holder.timewait is None:
+    found = in_peer_timewait(connection.request_conflicts, request.message.time, context)
+    if found is None:
         return
-    timewait, number = holder.timewait, connection.active.qpn or 0
-    after, length = time - timewait.start, timewait.likely - timewait.start
+    old, holder, timewait = found
+    number, after = connection.active.qpn or 0, request.message.time - timewait.start
+    length = timewait.likely - timewait.start
     yield Verdict(
-        f"REQ with QPN {qpn(number)} came {duration(after)} after connection {conflict.other.id} was closed, inside "
+        f"REQ with QPN {qpn(number)} came {duration(after)} after connection {old.id} was closed, inside "
         f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",
-        (request, answer) if answer is not request else (request,),
         {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
         (timer(timewait),),
         severity,
-        related=(conflict.other,),
+        steps=(request, answer) if answer is not request else (request,),
+        related=(old,),
         policy=context.policy,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
@@ -11,10 +9,9 @@ from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import first, refused_as_stale, rej_reason, rejected
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import fields_of, of_type, role_of
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import first, matches, refused_as_stale, rej_reason, rejected
+from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import Duration, Guid, Qpn
 
 OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
@@ -36,7 +33,7 @@ S08 = rule(
 
 
 @S08.on_step("REJ", history=first, when=refused_as_stale)
-def stale_without_cause(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def stale_without_cause(connection: Connection, step: Step, context: Context) -> Verdicts:
     refused, end = (
         (connection.request, connection.active) if step.sender == "passive" else (connection.reply, connection.passive)
     )
@@ -51,10 +48,10 @@ def stale_without_cause(connection: Connection, step: Step, context: Context) ->
         f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
         f"capture shows no connection of that QPN (CA {guid(end.ca_guid or 0)}) in the {duration(age)} that it "
         "covers so far.",
-        (refused_steps[-1], step),
         {"qpn": Qpn(end.qpn or 0), "ca_guid": Guid(end.ca_guid or 0), "capture_age": Duration(age)},
         (weakened("complete"),),
         "info" if young else "warning",
+        steps=(refused_steps[-1], step),
     )
 
 
@@ -74,7 +71,7 @@ S10 = rule(
 
 
 @S10.on_step("RTU", history=rejected)
-def stale_refusal_ignored(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def stale_refusal_ignored(connection: Connection, step: Step, context: Context) -> Verdicts:
     reject = connection.reject
     if reject is None or step.disposition != "unexpected" or step.sender == reject.sender:
         return
@@ -85,9 +82,9 @@ def stale_refusal_ignored(connection: Connection, step: Step, context: Context) 
     if rej_reason(reject) == STALE_CONNECTION and not later and gap > CROSSING:
         yield Verdict(
             f"{end_name(connection.active)} sent an RTU {duration(gap)} after the REJ 10 that ended this attempt.",
-            (reject, step),
             {"after_reject": Duration(gap)},
             (unopposed("order"),),
+            steps=(reject, step),
         )
 
 
@@ -106,15 +103,9 @@ S11 = rule(
 )
 
 
-def _one_let_go(history: str) -> bool:
-    """There was a REJ, or a DREQ without any DREP."""
-    dreq, drep = "D" in history or "d" in history, "E" in history or "e" in history
-    return rejected(history) or (dreq and not drep)
-
-
-@S11.on_event("ENDED", history=_one_let_go)
-def half_open(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+# There was a REJ, or a DREQ without any DREP.
+@S11.on_event("ENDED", history=matches("[^jJ]*[jJ].*|[^dDeE]*[dD][^eE]*"))
+def half_open(connection: Connection, event: Event, context: Context) -> Verdicts:
     if connection.outcome not in ("rejected", "timed_out", "half_open") or connection.reply is None:
         return
     for role in ("active", "passive"):
@@ -131,13 +122,13 @@ def half_open(event: Event, context: Context) -> Iterator[Verdict]:
             yield Verdict(
                 f"{end_name(connection.end(gone))} let go of the connection, but {end_name(connection.end(role))} "
                 f"still sent on it {duration(sent - left)} later.",
-                steps,
                 {
                     "still_sending_after": Duration(sent - left),
                     "timeout": Duration(wait),
                     "by_data": bool(data and data.time == sent),
                 },
                 (unopposed("received"),),
+                steps=steps,
                 advice=f"Close the connection on {end_name(connection.end(role))}, or wait until its transport "
                 "retries put the QP into error.",
             )
@@ -167,18 +158,12 @@ S12 = rule(
 )
 
 
-def _one_dreq(history: str) -> bool:
-    """One DREQ from one side, and no DREP. When two cross, each side learns of the end by the other's."""
-    lower = history.lower()
-    return lower.count("d") == 1 and "e" not in lower
-
-
-@S12.on_event("DREQ_EXHAUSTED", "ENDED", history=_one_dreq)
-def dreq_not_repeated(event: Event, context: Context) -> Iterator[Verdict]:
-    connection = event.connection
+# One DREQ from one side, and no DREP. When two cross, each side learns of the end by the other's.
+@S12.on_event("DREQ_EXHAUSTED", "ENDED", history=matches("[^dDeE]*[dD][^dDeE]*"))
+def dreq_not_repeated(connection: Connection, event: Event, context: Context) -> Verdicts:
     (dreq,) = of_type(connection, "DREQ")
-    role = role_of(dreq)
-    if role is None or connection.established is None or max_cm_retries(connection.request) in (None, 0):
+    role = dreq.sender
+    if role == "unknown" or connection.established is None or max_cm_retries(connection.request) in (None, 0):
         return
     end, peer = connection.end(role), connection.peer(role)
     if event.kind == "ENDED" and end.state != "DREQ_SENT":
@@ -197,22 +182,21 @@ def dreq_not_repeated(event: Event, context: Context) -> Iterator[Verdict]:
             if unheard
             else ""
         )
-        + _came_back(context, connection, dreq),
-        (dreq,),
+        + _came_back(context, connection, role, dreq),
         {"dreqs": 1, "waited": Duration(waited), "max_cm_retries": max_cm_retries(connection.request)},
         (unopposed("complete") if overdue and not unheard else weakened("complete"),),
         None if overdue else "info",
+        steps=(dreq,),
         advice=f"{end_name(end)}: see whether its process ended on purpose; Linux sends one DREQ for a process that "
         f"dies. {end_name(peer)}: unless it got the DREQ, it holds this connection, and calls QPN {qpn(end.qpn or 0)} "
         "stale when it comes back, until its transport retries or its consumer end it.",
     )
 
 
-def _came_back(context: Context, connection: Connection, dreq: Step) -> str:
-    """What is known of a new attempt since the unanswered DREQ of `dreq`'s sender; empty if there was none."""
-    role = role_of(dreq)
-    request = None if role is None else context.restarts.newest_request(connection.end(role))
-    if role is None or request is None or request.message.destination != connection.peer(role).address:
+def _came_back(context: Context, connection: Connection, role: Role, dreq: Step) -> str:
+    """What is known of a new attempt since the unanswered DREQ of `role`; empty if there was none."""
+    request = context.restarts.next_request(connection, role)
+    if request is None:
         return ""
     after = request.message.time - dreq.message.time
     number, before = fields_of(request, Req).local_qpn, connection.end(role).qpn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ibcmtool.model import Conflict, Connection
+from ibcmtool.model import Conflict, Connection, End, Timewait
 from ibcmtool.rules.context import Context
 from ibcmtool.values import Duration, Guid, Qpn, Value
 
@@ -22,14 +22,16 @@ def held(conflicts: Sequence[Conflict], time: int, context: Context) -> Iterator
                 yield conflict
 
 
-def in_peer_timewait(conflicts: Sequence[Conflict], time: int, context: Context) -> Conflict | None:
-    """The earlier connection that was closed properly and whose other end is still inside its timewait at `time`."""
+def in_peer_timewait(
+    conflicts: Sequence[Conflict], time: int, context: Context
+) -> tuple[Connection, End, Timewait] | None:
+    """The earlier connection that was closed properly, and its other end, still inside its timewait at `time`."""
     for conflict in conflicts:
-        timewait = conflict.other.peer(conflict.owner).timewait
-        if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or timewait is None:
+        old, holder = conflict.other, conflict.other.peer(conflict.owner)
+        if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or holder.timewait is None:
             continue
-        if time < timewait.minimum and context.covered(conflict.other, last_activity(conflict.other, time), time):
-            return conflict
+        if time < holder.timewait.minimum and context.covered(old, last_activity(old, time), time):
+            return old, holder, holder.timewait
     return None
 
 

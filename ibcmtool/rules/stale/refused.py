@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn, times
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.model import PEER, Conflict, Connection, Event, Step
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.stale.holders import last_message, numbers
-from ibcmtool.rules.steps import of_type, sender_end
+from ibcmtool.rules.steps import between, conflicts, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, Time, Value
 
@@ -37,11 +34,9 @@ S02 = rule(
 
 
 @S02.on_event("STALE_DUTY")
-def stale_refused(event: Event, context: Context) -> Iterator[Verdict]:
-    connection, old = event.connection, event.related
-    reject = connection.reject
-    conflict = _conflict_with(event, old) if old is not None else None
-    if reject is None or old is None or conflict is None:
+def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
+    conflict, reject = _conflict_with(connection, event.related), connection.reject
+    if reject is None or conflict is None:
         return
     kind = "REQ" if reject.sender == "passive" else "REP"
     sent = of_type(connection, kind)
@@ -50,15 +45,14 @@ def stale_refused(event: Event, context: Context) -> Iterator[Verdict]:
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence = numbers(conflict, refused.message.time)
-    if old.stale_by is connection:
+    if conflict.other.stale_by is connection:
         yield _first_refusal(event, conflict, kind, (refused, reject), evidence)
     else:
         yield _further_refusal(conflict, kind, (refused, reject), evidence)
 
 
-def _conflict_with(event: Event, old: Connection) -> Conflict | None:
-    connection = event.connection
-    return next((c for c in (*connection.request_conflicts, *connection.reply_conflicts) if c.other is old), None)
+def _conflict_with(connection: Connection, old: Connection | None) -> Conflict | None:
+    return next((conflict for _, conflict in conflicts(connection) if conflict.other is old), None)
 
 
 def _first_refusal(
@@ -101,7 +95,7 @@ def _first_refusal(
     )
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
-    return Verdict(sentence, steps, evidence, related=(old,), advice=advice)
+    return Verdict(sentence, evidence, steps=steps, related=(old,), advice=advice)
 
 
 def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]) -> Verdict:
@@ -113,8 +107,8 @@ def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], ev
     return Verdict(
         f"{kind} with QPN {qpn(old.end(conflict.owner).qpn or 0)} refused with REJ 10 again: {holder} still holds "
         f"connection {old.id}, and {unanswered}.",
-        steps,
         {**evidence, "dreqs": len(dreqs)},
+        steps=steps,
         severity="info",
         related=(old,),
         advice=f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end, or its "
@@ -142,14 +136,11 @@ S03 = rule(
 
 
 @S03.on_event("STALE_DUTY")
-def stale_without_dreq(event: Event, context: Context) -> Iterator[Verdict]:
-    old, reject = event.related, event.connection.reject
-    conflict = _conflict_with(event, old) if old is not None else None
-    if event.step is not None or old is None or conflict is None or reject is None:
-        return
-    if old.stale_by is not event.connection:
-        return  # told when the first attempt was refused
-    holder: Role = PEER[conflict.owner]
+def stale_without_dreq(connection: Connection, event: Event, context: Context) -> Verdicts:
+    conflict, reject = _conflict_with(connection, event.related), connection.reject
+    if event.step is not None or conflict is None or reject is None or conflict.other.stale_by is not connection:
+        return  # or told when the first attempt was refused
+    old, holder = conflict.other, PEER[conflict.owner]
     wait = response_wait(old.request, holder).nominal
     waited = context.watched(old, reject.message.time, event.time)
     if conflict.peer_state != "ESTABLISHED" or old.end(holder).state != "ESTABLISHED" or waited < wait:
@@ -159,10 +150,10 @@ def stale_without_dreq(event: Event, context: Context) -> Iterator[Verdict]:
         f"{name} refused with REJ 10 because of connection {old.id}, but no DREQ on that connection was seen within "
         f"{duration(waited)}: it holds QPN {qpn(old.end(conflict.owner).qpn or 0)} on, and refuses every further "
         "attempt with it.",
-        (reject,),
         {"held_by_connection": old.id, "waited": Duration(waited), "timeout": Duration(wait)},
         (unopposed("complete") if waited >= DUTY_WAITS * wait else weakened("complete"),),
         None if waited >= DUTY_WAITS * wait else "warning",
+        steps=(reject,),
         related=(old,),
         advice=f"Update the kernel of {name} if it is older than 4.10 (2016); until then restart the consumer that "
         f"holds connection {old.id} there, or let the requester take another QPN.",
@@ -185,32 +176,27 @@ S13 = rule(
 
 
 @S13.on_step("REJ", history=first, when=refused_as_stale, needs=("sender",))
-def stale_refusal(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def stale_refusal(connection: Connection, step: Step, context: Context) -> Verdicts:
     context.memory["S13"][step.message.source] = (step, connection)  # the newest of each port
     return ()
 
 
 @S13.on_step("DREQ", history=first, needs=("sender",))
-def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
-    refusals = context.memory["S13"]
-    if not refusals or connection.stale_by is not None or connection.established is None:
-        return ()
-    found = [refusals[port] for port in (step.message.source, step.message.destination) if port in refusals]
-    return [
-        _beside(connection, step, reject, refused)
-        for reject, refused in found[:1]
-        if step.message.time - reject.message.time <= BESIDE and refused.service_id == connection.service_id
-    ]
-
-
-def _beside(connection: Connection, step: Step, reject: Step, refused: Connection) -> Verdict:
-    gap = step.message.time - reject.message.time
-    sender, refuser = end_name(sender_end(connection, step)), address(reject.message.source)
-    return Verdict(
-        f"{sender} closed this connection {duration(gap)} after {refuser} had refused connection {refused.id} as "
-        "stale. No stale REQ or REP named one of its QPNs: this DREQ is the consumer's own.",
-        (reject, step),
-        {"after_refusal": Duration(gap)},
-        related=(refused,),
-        advice=f"Look at the consumer on {sender}: its CM had no reason to touch this connection.",
-    )
+def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Verdicts:
+    refusals, ports = context.memory["S13"], (step.message.source, step.message.destination)
+    port = next((port for port in ports if port in refusals), None)
+    if port is None or connection.stale_by is not None or connection.established is None:
+        return
+    reject, refused = refusals[port]
+    gap = between(reject, step)
+    if gap <= BESIDE and refused.service_id == connection.service_id:
+        sender = end_name(sender_end(connection, step))
+        yield Verdict(
+            f"{sender} closed this connection {duration(gap)} after {address(reject.message.source)} had refused"
+            f" connection {refused.id} as stale. No stale REQ or REP named one of its QPNs: this DREQ is the consumer's"
+            " own.",
+            {"after_refusal": Duration(gap)},
+            steps=(reject, step),
+            related=(refused,),
+            advice=f"Look at the consumer on {sender}: its CM had no reason to touch this connection.",
+        )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.model import PEER, Address, Connection, Event, Role, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import refused_as_stale, rejected
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import Duration, Qpn, Time, Value
 
@@ -43,7 +41,7 @@ class Refusals(NamedTuple):
 
 
 @S09.on_step("REJ", history=rejected, when=refused_as_stale)
-def refused_once_more(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def refused_once_more(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender == "passive":
         memory, key = context.memory["S09"], _key(connection)
         known: Refusals | None = memory.pop(key, None)  # newest last
@@ -55,8 +53,8 @@ def refused_once_more(connection: Connection, step: Step, context: Context) -> I
 
 
 @S09.on_event("ENDED", history=rejected)
-def stale_again(event: Event, context: Context) -> Iterator[Verdict]:
-    connection, memory, key = event.connection, context.memory["S09"], _key(event.connection)
+def stale_again(connection: Connection, event: Event, context: Context) -> Verdicts:
+    memory, key = context.memory["S09"], _key(connection)
     known: Refusals | None = memory.get(key)
     if known is None or known.newest != connection.id:
         return
@@ -85,7 +83,7 @@ def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
         f"by {holder}"
     )
     if old is None or conflict is None:
-        return Verdict(sentence + ".", (known.first, known.last), evidence)
+        return Verdict(sentence + ".", evidence, steps=(known.first, known.last))
     sentence += f", which held it connected (connection {old.id})"
     role: Role = PEER[conflict.owner]
     dreqs = of_type(old, "DREQ", sender=role)
@@ -105,4 +103,4 @@ def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
         )
     else:
         sentence += f": its DREQ, sent {times(len(dreqs))} so far, was not answered"
-    return Verdict(sentence + ".", (known.first, known.last), evidence, related=(old,))
+    return Verdict(sentence + ".", evidence, steps=(known.first, known.last), related=(old,))

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ibcmtool.connections.codes import DUPLICATE_COMM_ID
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import comm_id, duration, end_name
-from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
-from ibcmtool.rules.api import Verdict, rule
-from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.context import Context
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import entangled, first, matches, rejects_for
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import CommId, Duration
-
-
-def _one_req(history: str) -> bool:
-    """This REQ is all that was seen."""
-    return history == "Q"
-
 
 T03 = rule(
     "T03",
@@ -38,8 +28,8 @@ T03 = rule(
 )
 
 
-@T03.on_step("REQ", history=_one_req, when=entangled)
-def comm_id_reused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+@T03.on_step("REQ", history=matches("Q"), when=entangled)
+def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, time = connection.comm_id_conflict, step.message.time
     if conflict is None:
         return
@@ -54,7 +44,6 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Iter
         f"{end_name(connection.active)} uses Local Communication ID {comm_id(identifier)} for a new connection while "
         f"connection {old.id} with the same id is {'in timewait' if closed else 'open'} (opened "
         f"{duration(time - old.opened)} before).",
-        (step,),
         {"comm_id": CommId(identifier), "age": Duration(time - old.opened)},
         (unopposed("same machine"),),
         related=(old,),
@@ -74,17 +63,14 @@ T04 = rule(
 )
 
 
-@T04.on_step("REJ", history=first)
-def comm_id_refused(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    fields = step.message.fields
-    if isinstance(fields, Rej) and fields.reason == DUPLICATE_COMM_ID:
-        identifier = connection.active.comm_id or 0
-        yield Verdict(
-            f"{end_name(connection.passive)} refused Local Communication ID {comm_id(identifier)} of "
-            f"{end_name(connection.active)} as a duplicate.",
-            (step,),
-            {"comm_id": CommId(identifier)},
-        )
+@T04.on_step("REJ", history=first, when=rejects_for(DUPLICATE_COMM_ID))
+def comm_id_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
+    identifier = connection.active.comm_id or 0
+    yield Verdict(
+        f"{end_name(connection.passive)} refused Local Communication ID {comm_id(identifier)} of "
+        f"{end_name(connection.active)} as a duplicate.",
+        {"comm_id": CommId(identifier)},
+    )
 
 
 T07 = rule(
@@ -102,7 +88,7 @@ T07 = rule(
 
 
 @T07.on_step("REP", history=first, when=entangled)
-def ghost_req(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     old = connection.late_duplicate_of
     if old is None:
         return
@@ -111,7 +97,7 @@ def ghost_req(connection: Connection, step: Step, context: Context) -> Iterator[
     yield Verdict(
         f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
         f"{end_name(connection.passive)} accepted it.",
-        (request, step),
         {"after_close": Duration(late)},
+        steps=(request, step),
         related=(old,),
     )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ibcmtool.connections.codes import EXTENDED
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import duration, end_name, qpn, times
-from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.context import Context
 from ibcmtool.rules.facts.completeness import DISORDER
-from ibcmtool.rules.steps import of_type, receiver_end, request_of, sender_end
+from ibcmtool.rules.steps import named_qpn, names_another_qpn, of_type, role_of, sender_end
 from ibcmtool.values import Duration, Qpn
 
 
@@ -40,23 +35,8 @@ T05 = rule(
 
 
 @T05.on_step("DREQ", history=first, when=_ignored, needs=("sender", "request"))
-def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    sender, receiver = sender_end(connection, step), receiver_end(connection, step)
-    named, request = _named(step), request_of(connection)
-    if named is None or receiver.qpn in (None, named) or request.transport_service_type == EXTENDED:
-        return
-    yield Verdict(
-        f"DREQ of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses {qpn(receiver.qpn)} in "
-        "this connection.",
-        (step,),
-        {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
-    )
-
-
-def _named(step: Step) -> int | None:
-    """The QPN that a DREQ names; None if it is none, or was cut."""
-    fields = step.message.fields
-    return fields.remote_qpn if isinstance(fields, Dreq) else None
+def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
+    return names_another_qpn(connection, step)
 
 
 T06 = rule(
@@ -75,11 +55,10 @@ T06 = rule(
 
 
 @T06.on_event("DREQ_EXHAUSTED", needs=("request",))
-def not_answered_again(event: Event, context: Context) -> Iterator[Verdict]:
-    connection, role = event.connection, event.role
-    dreqs = of_type(connection, "DREQ", sender=role)
-    dreps = of_type(connection, "DREP", sender=None if role is None else PEER[role])
-    if not dreqs or not dreps or dreqs[-1].retransmission_of is None:
+def not_answered_again(connection: Connection, event: Event, context: Context) -> Verdicts:
+    role = role_of(event)
+    dreqs, dreps = of_type(connection, "DREQ", sender=role), of_type(connection, "DREP", sender=PEER[role])
+    if not dreps or dreqs[-1].retransmission_of is None:
         return
     # One that is repeated once more was answered, in a message that is not in the capture: its sender was content.
     unanswered = [dreq for dreq in dreqs if dreq.message.time - dreps[-1].message.time >= DISORDER]
@@ -92,9 +71,9 @@ def not_answered_again(event: Event, context: Context) -> Iterator[Verdict]:
         f"DREQ repeated {times(len(unanswered))} after a DREP (which may have been lost), at last "
         f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
         f"{duration(waited)}.",
-        (dreps[-1], dreqs[-1]),
         {"repetitions": len(unanswered), "waited": Duration(waited)},
         (unopposed("complete"),),
+        steps=(dreps[-1], dreqs[-1]),
     )
 
 
@@ -105,16 +84,16 @@ def _after_ignored(connection: Connection, step: Step) -> bool:
 
 
 @T06.on_step("DREP", when=_after_ignored, needs=("sender",))
-def wrong_one_answered(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
+def wrong_one_answered(connection: Connection, step: Step, context: Context) -> Verdicts:
     last, right = connection.steps[-2], sender_end(connection, step).qpn
-    named = _named(last)
+    named = named_qpn(last)
     if last.sender == step.sender or right is None or named is None or named == right:
         return
-    if not any(_named(dreq) == right for dreq in of_type(connection, "DREQ") if dreq.sender == last.sender):
+    if not any(named_qpn(dreq) == right for dreq in of_type(connection, "DREQ") if dreq.sender == last.sender):
         yield Verdict(
             f"DREQ with the wrong QPN {qpn(named)} (right: {qpn(right)}) was answered with DREP.",
-            (last, step),
             {"named_qpn": Qpn(named), "qpn": Qpn(right)},
+            steps=(last, step),
             severity="info",
         )
 
@@ -135,15 +114,10 @@ T09 = rule(
 
 
 @T09.on_event("DREQ_EXHAUSTED")
-def one_sided_timewait(event: Event, context: Context) -> Iterator[Verdict]:
-    connection, role = event.connection, event.role
-    if role is None:
-        return
-    dreqs = of_type(connection, "DREQ", sender=role)
-    peer = connection.peer(role)
-    if not dreqs or (peer.state in CLOSED_STATES and peer.state != "UNKNOWN"):
-        return
-    if of_type(connection, "DREP", sender=PEER[role]):
+def one_sided_timewait(connection: Connection, event: Event, context: Context) -> Verdicts:
+    role = role_of(event)
+    dreqs, peer = of_type(connection, "DREQ", sender=role), connection.peer(role)
+    if (peer.state in CLOSED_STATES and peer.state != "UNKNOWN") or of_type(connection, "DREP", sender=PEER[role]):
         return  # it had heard of the end
     said = [s.message.time for s in connection.steps if s.sender == PEER[role]]
     data = connection.last_data.get(PEER[role])
@@ -155,7 +129,7 @@ def one_sided_timewait(event: Event, context: Context) -> Iterator[Verdict]:
         yield Verdict(
             f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "
             f"was still at work {duration(since)} after the first of them.",
-            (dreqs[0], dreqs[-1]),
             {"dreqs": len(dreqs), "peer_alive_after": Duration(since)},
             (unopposed("received"),),
+            steps=(dreqs[0], dreqs[-1]),
         )

@@ -8,48 +8,31 @@ the longest it is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.messages import Rep, Reply, Req, Request
+from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Conflict, Connection, Step, Timewait
-from ibcmtool.rules.api import Verdict, rule
+from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.context import Context
-from ibcmtool.rules.steps import ended_in_sight
+from ibcmtool.rules.steps import broken_timewait, conflicts_at, starting_psn
 from ibcmtool.values import Duration, Qpn, Time
 
 ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
 
 
-class Reuse(NamedTuple):
-    """A QPN that its owner gives to a new connection before its own timewait is surely over."""
-
-    conflict: Conflict
-    timewait: Timewait
-
-    def surely_early(self, time: int) -> bool:
-        """Whether even the shortest timewait was not over."""
-        return time < self.timewait.minimum and not self.timewait.assumed
-
-
-def _reuses(connection: Connection, step: Step, context: Context) -> Iterator[Reuse]:
+def _reuses(
+    connection: Connection, step: Step, context: Context, *, surely: bool
+) -> Iterator[tuple[Conflict, Timewait]]:
+    """QPNs that their owner uses again before its own timewait is over: the shortest one, or else only a longer one."""
     if connection.late_duplicate_of is not None:
         return
-    conflicts = connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
-    for conflict in conflicts:
-        old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
-        # A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry.
-        if timewait is None or conflict.owner_state not in CLOSED_STATES or old.established is None:
-            continue
-        if not timewait.start <= step.message.time < timewait.maximum or old.stale_by is not None:
-            continue
-        if ended_in_sight(old, timewait, context):
-            yield Reuse(conflict, timewait)
+    for conflict in conflicts_at(connection, step):
+        timewait = broken_timewait(conflict, step, context)
+        if timewait is not None and surely == (step.message.time < timewait.minimum and not timewait.assumed):
+            yield conflict, timewait
 
 
 T01 = rule(
@@ -71,10 +54,9 @@ T01 = rule(
 
 
 @T01.on_step("REQ", "REP", history=first, when=entangled)
-def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    for reuse in _reuses(connection, step, context):
-        if reuse.surely_early(step.message.time):
-            yield _early(connection, step, reuse, reuse.timewait.minimum, "the shortest possible timewait of")
+def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
+    for conflict, timewait in _reuses(connection, step, context, surely=True):
+        yield _early(connection, step, conflict, timewait, timewait.minimum, "the shortest possible timewait of")
 
 
 T02 = rule(
@@ -93,23 +75,21 @@ T02 = rule(
 
 
 @T02.on_step("REQ", "REP", history=first, when=entangled)
-def reused_early(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    for reuse in _reuses(connection, step, context):
-        timewait = reuse.timewait
-        if reuse.surely_early(step.message.time):
-            continue
+def reused_early(connection: Connection, step: Step, context: Context) -> Verdicts:
+    for conflict, timewait in _reuses(connection, step, context, surely=False):
         if step.message.time < timewait.likely and not timewait.assumed:
             limit = f"the timewait that {MODELS[timewait.model].owner} keeps,"
-            verdict = _early(connection, step, reuse, timewait.likely, limit)
+            verdict = _early(connection, step, conflict, timewait, timewait.likely, limit)
             yield verdict._replace(rests_on=(unopposed("timer"),))
         else:
-            verdict = _early(connection, step, reuse, timewait.maximum, "the longest possible timewait of")
+            verdict = _early(connection, step, conflict, timewait, timewait.maximum, "the longest possible timewait of")
             yield verdict._replace(rests_on=(weakened("timer"),), severity="info")
 
 
-def _early(connection: Connection, step: Step, reuse: Reuse, limit: int, what: str) -> Verdict:
+def _early(
+    connection: Connection, step: Step, conflict: Conflict, timewait: Timewait, limit: int, what: str
+) -> Verdict:
     """The verdict on a reuse before `limit`, the end of `what`."""
-    conflict, timewait = reuse
     old, end = conflict.other, conflict.other.end(conflict.owner)
     after = step.message.time - timewait.start
     close = [s for s in old.steps if s.message.time <= timewait.start][-1:]
@@ -120,11 +100,9 @@ def _early(connection: Connection, step: Step, reuse: Reuse, limit: int, what: s
     )
     if timewait.assumed:
         sentence += " The Local ACK Timeout was not captured; a default stands in."
-    own = connection.request if step.message.type == "REQ" else connection.reply
-    before = old.request if end.role == "active" else old.reply
+    starting_psn_now = starting_psn(connection, "active" if step.message.type == "REQ" else "passive")
     return Verdict(
         sentence,
-        (step,),
         {
             "qpn": Qpn(end.qpn or 0),
             "reused_after": Duration(after),
@@ -132,16 +110,12 @@ def _early(connection: Connection, step: Step, reuse: Reuse, limit: int, what: s
             "timewait_likely": Duration(timewait.likely - timewait.start),
             "timewait_maximum": Duration(timewait.maximum - timewait.start),
             "free_from": Time(timewait.likely),
-            "same_starting_psn": _starting_psn(own) == _starting_psn(before),
+            "same_starting_psn": starting_psn_now == starting_psn(old, end.role),
             "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
             "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
         related=(old,),
     )
-
-
-def _starting_psn(fields: Request | Reply | None) -> int | None:
-    return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
 T08 = rule(
@@ -158,19 +132,16 @@ T08 = rule(
 
 
 @T08.on_step("REQ", "REP", history=first, when=entangled)
-def short_timewait(connection: Connection, step: Step, context: Context) -> Iterator[Verdict]:
-    for reuse in _reuses(connection, step, context):
-        if not reuse.surely_early(step.message.time):
-            continue
-        end, memory = reuse.conflict.other.end(reuse.conflict.owner), context.memory["T08"]
-        after = step.message.time - reuse.timewait.start
+def short_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
+    for conflict, timewait in _reuses(connection, step, context, surely=True):
+        end, memory = conflict.other.end(conflict.owner), context.memory["T08"]
+        after = step.message.time - timewait.start
         count, shortest = memory.get(end.ca_guid, (0, after))
         count, shortest = memory[end.ca_guid] = (count + 1, min(shortest, after))
         if count == ENOUGH_REUSES:
             yield Verdict(
                 f"{end_name(end)} has reused a QPN inside its own timewait {count} times, at the earliest after "
                 f"{duration(shortest)}.",
-                (step,),
                 {"reuses": count, "shortest": Duration(shortest)},
             )
 
@@ -191,35 +162,29 @@ T10 = rule(
 
 # One connection for each CA: a reconnecting consumer comes back before others close theirs, or is not worth a line.
 @T10.on_step("DREP", history=first)
-def closed(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def closed(connection: Connection, step: Step, context: Context) -> Verdicts:
     if connection.active.ca_guid:
         context.memory["T10"][connection.active.ca_guid] = connection
     return ()
 
 
 @T10.on_step("REQ", history=first)
-def reconnect_in_timewait(connection: Connection, step: Step, context: Context) -> Iterable[Verdict]:
+def reconnect_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     old: Connection | None = context.memory["T10"].get(connection.active.ca_guid)
-    if old is None or old.active.name != connection.active.name:
-        return ()
-    return _reconnect(connection, step, old)
-
-
-def _reconnect(connection: Connection, step: Step, old: Connection) -> Iterator[Verdict]:
-    active, timewait = connection.active, old.active.timewait
-    if old is connection or timewait is None or not _same_consumer(old, connection):
+    active, timewait = connection.active, None if old is None else old.active.timewait
+    if old is None or old is connection or timewait is None or not _same_consumer(old, connection):
         return
     after = step.message.time - timewait.start
     if old.active.qpn != active.qpn and 0 <= after < timewait.likely - timewait.start:
         yield Verdict(
             f"{end_name(active)} connects again {duration(after)} after it closed connection {old.id}, with "
             f"QPN {qpn(active.qpn or 0)} instead of {qpn(old.active.qpn or 0)}, which is in timewait.",
-            (step,),
             {"after_close": Duration(after), "timewait_likely": Duration(timewait.likely - timewait.start)},
             related=(old,),
         )
 
 
 def _same_consumer(old: Connection, new: Connection) -> bool:
+    same_name = old.active.name == new.active.name
     same_target = old.service_id == new.service_id and old.passive.address.matches(new.passive.address)
-    return same_target and old.active.address.matches(new.active.address)
+    return same_name and same_target and old.active.address.matches(new.active.address)
