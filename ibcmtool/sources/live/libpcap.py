@@ -11,6 +11,8 @@ from ctypes import POINTER, byref, c_int, c_ubyte, c_void_p, create_string_buffe
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ibcmtool.sources.errors import SourceError
+
 NANOSECONDS = 1  # PCAP_TSTAMP_PRECISION_NANO
 UNKNOWN_NETMASK = -1  # PCAP_NETMASK_UNKNOWN
 TIMEOUT = 100  # ms; without a meaning in immediate mode, but 0 is not allowed everywhere
@@ -109,12 +111,16 @@ class Handle:
         self._lib.pcap_close(self._pcap)
 
 
-def sniffs_rdma() -> bool:
+def sniffs_rdma(source: str) -> bool:
     """Whether the libpcap of this host was built to capture from RDMA devices: it brings libibverbs with it then.
 
-    Raises OSError where libpcap is not installed.
+    Raises SourceError, which names the source, where libpcap is not installed.
     """
-    _library()
+    try:
+        _library()
+    except OSError:
+        hint = "apt install libpcap0.8, or dnf install libpcap"
+        raise SourceError(source, "libpcap is not installed", hint) from None
     return "/libibverbs." in Path("/proc/self/maps").read_text()
 
 
