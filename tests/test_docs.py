@@ -63,7 +63,7 @@ def test_commands_in_the_readme_are_understood(root: Path) -> None:
     assert len(lines) > 5
     for line in lines:
         name, *arguments = shlex.split(line, comments=True)[1:]
-        command = group if name.startswith("--") else group.commands[name]  # type: ignore[attr-defined]
+        command = group if name.startswith("--") else group.get_command(None, name)  # type: ignore[attr-defined]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {argument for argument in [name, *arguments] if argument.startswith("--")} <= known, line
 

@@ -17,6 +17,7 @@ from ibcmtool.reports.sink import choices
 from ibcmtool.views.filters import Filter, at_least
 
 ColorChoice = Literal["auto", "always", "never"]
+TextOrJson = Literal["text", "json"]
 FailOn = Literal["error", "warning", "info", "never"]
 
 FileArgument = Annotated[
