@@ -14,15 +14,11 @@ others.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container
 
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.neighbours import announcement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
-    from ibcmtool.wire.network import Found
+from ibcmtool.wire.network import Found
 
 PATIENCE = 10_000  # frames behind a CM message among which data packets are worth a look
 REVIEW = 64  # so many frames of other shapes, and the shape is chosen anew if they were more than half of the frames
@@ -43,14 +39,8 @@ class ScanRequest:
     follows. progress: called with the number of the frame that was reached, every now and then.
     """
 
-    __slots__ = ("everything", "progress", "until", "watched")
-
     def __init__(
-        self,
-        watched: Container[int] = (),
-        *,
-        everything: bool = False,
-        progress: Callable[[int], None] | None = None,
+        self, watched: Container[int] = (), *, everything: bool = False, progress: Callable[[int], None] | None = None
     ) -> None:
         self.watched = watched
         self.everything = everything
@@ -69,19 +59,6 @@ class FrameFilter:
     second: what the fields hold in frames of the shape. qpn_at: where the word with the QPN is in such a record. All
     four may change in `wants`. gsi: the lower half of QP 1, as `unpack` reads it.
     """
-
-    __slots__ = (
-        "_header",
-        "_inside",
-        "_link",
-        "_missed",
-        "_since",
-        "first",
-        "gsi",
-        "qpn_at",
-        "second",
-        "unpack",
-    )
 
     def __init__(self, link_type: int, header: str, inside: int = 0) -> None:
         """`header`: struct format of a record's header, byte order first, whose last `inside` bytes are the frame's."""

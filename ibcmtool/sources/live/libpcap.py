@@ -60,8 +60,7 @@ class Handle:
             _function("pcap_set_tstamp_precision")(self._pcap, NANOSECONDS)
             status = lib.pcap_activate(self._pcap)
             if status < 0:
-                said = _text(lib.pcap_geterr(self._pcap)) or _text(lib.pcap_statustostr(status))
-                raise PcapError(said, status)
+                raise PcapError(self._said() or _text(lib.pcap_statustostr(status)), status)
             if lib.pcap_setnonblock(self._pcap, 1, text) < 0:
                 raise PcapError(_text(text.value))
         except BaseException:
@@ -76,12 +75,11 @@ class Handle:
     def set_filter(self, expression: str) -> None:
         """Let the kernel hand out only what matches. Raises PcapError."""
         program = self._lib.bpf_program()
-        compiled = self._lib.pcap_compile(self._pcap, byref(program), expression.encode(), 1, UNKNOWN_NETMASK)
-        if compiled < 0:
-            raise PcapError(_text(self._lib.pcap_geterr(self._pcap)))
+        if self._lib.pcap_compile(self._pcap, byref(program), expression.encode(), 1, UNKNOWN_NETMASK) < 0:
+            raise PcapError(self._said())
         try:
             if self._lib.pcap_setfilter(self._pcap, byref(program)) < 0:
-                raise PcapError(_text(self._lib.pcap_geterr(self._pcap)))
+                raise PcapError(self._said())
         finally:
             self._lib.pcap_freecode(byref(program))
 
@@ -100,7 +98,7 @@ class Handle:
             time = stamp.tv_sec * 1_000_000_000 + stamp.tv_usec * unit
             yield Packet(time, string_at(data, head.caplen), head.len)
         if status < 0:
-            raise PcapError(_text(self._lib.pcap_geterr(pcap)), status)
+            raise PcapError(self._said(), status)
 
     def dropped(self) -> int:
         """Packets that passed the filter and found the buffer full."""
@@ -109,6 +107,9 @@ class Handle:
 
     def close(self) -> None:
         self._lib.pcap_close(self._pcap)
+
+    def _said(self) -> str:
+        return _text(self._lib.pcap_geterr(self._pcap))
 
 
 def sniffs_rdma(source: str) -> bool:
