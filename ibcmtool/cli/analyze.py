@@ -20,6 +20,7 @@ from ibcmtool.cli.options import (
 )
 from ibcmtool.cli.output import make_sink, settings_of, warn_of_inputs
 from ibcmtool.model import By, Severity
+from ibcmtool.reports.choice import Choice
 from ibcmtool.views.filters import Filter
 
 
@@ -60,8 +61,6 @@ def analyze(
     Exit code: 0 nothing as bad as --fail-on, 1 there is, 2 an input could not be read, or not to its end
     (what was read is reported all the same). --fail-on judges the chosen connections, whatever --min-severity hides.
     """
-    from ibcmtool.reports.choice import Choice
-
     settings = settings_of(
         color,
         local,

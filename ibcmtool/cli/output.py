@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ibcmtool.formatting import SECOND
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from ibcmtool.cli.options import ColorChoice
     from ibcmtool.model import InputInfo
     from ibcmtool.reports.sink import Settings, Sink
-
-SECOND = 1_000_000_000
 
 # What is not a terminal gets lines as long as they are: grep, less and colleagues' editors wrap them themselves.
 UNBOUNDED = 10_000

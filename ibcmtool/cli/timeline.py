@@ -7,6 +7,7 @@ import typer
 from ibcmtool.cli.analysis import Analysed, run
 from ibcmtool.cli.options import ColorOption, Filters, LocalOption, QuietOption, RedactOption, with_options
 from ibcmtool.cli.output import make_sink, settings_of, warn, warn_of_inputs
+from ibcmtool.reports.choice import Choice
 from ibcmtool.views.filters import Filter
 
 
@@ -24,8 +25,6 @@ def timeline(
 
     Exit code: 0, or 2 when an input could not be read, or not to its end.
     """
-    from ibcmtool.reports.choice import Choice
-
     chosen = filters.chosen
     with make_sink("timeline", "text", settings_of(color, local, policy=analysed.policy)) as sink:
         counted = Choice(sink, Filter(), "info")

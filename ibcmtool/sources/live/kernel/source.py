@@ -15,7 +15,7 @@ from ibcmtool.formatting import duration
 from ibcmtool.model import Address, Frame
 from ibcmtool.sources.live.counters import Comparison
 from ibcmtool.sources.live.host import Host
-from ibcmtool.sources.live.kernel.addresses import Addresses
+from ibcmtool.sources.live.kernel.addresses import Addresses, Pair
 from ibcmtool.sources.live.kernel.clock import KernelClock
 from ibcmtool.sources.live.kernel.parse import ReceivedMad, SendAttempt, SentMad, TraceRecord, parse
 from ibcmtool.sources.live.kernel.programs import Programs
@@ -133,25 +133,24 @@ class KernelSource(LiveSource):
             if isinstance(record, SendAttempt):
                 posted = self._retries.attempt(record.tid, record.attribute)
                 if posted is not None:
-                    ours, theirs = posted.pair
-                    frame = self._frame(record, ours, theirs, posted.mad)
-                    yield frame._replace(direction="out", process=posted.process)
+                    yield self._sent(record.time, posted.mad, posted.pair, posted.process)
             elif not self._makes_sense(record):
                 self._senseless += 1
             elif isinstance(record, ReceivedMad):
                 ours, theirs = self._addresses.received(record)
                 if self._comparison is not None:
                     self._comparison.captured[CM_ATTRIBUTES.get(read_attribute(record.mad, 0)[0], "")] += 1
-                yield self._frame(record, theirs, ours, record.mad)._replace(direction="in")
+                frame = self._packets.frame(self._clock.wall(record.time), theirs, ours, record.mad)
+                yield frame._replace(direction="in")
             else:
                 pair = self._addresses.sent(record)
                 process = self._programs.name(record.task, record.thread)
                 self._retries.post(record.mad, pair, process)
-                frame = self._frame(record, pair.ours, pair.theirs, record.mad)
-                yield frame._replace(direction="out", process=process)
+                yield self._sent(record.time, record.mad, pair, process)
 
-    def _frame(self, record: TraceRecord, source: Address, destination: Address, mad: bytes) -> Frame:
-        return self._packets.frame(self._clock.wall(record.time), source, destination, mad)
+    def _sent(self, time: int, mad: bytes, pair: Pair, process: str) -> Frame:
+        frame = self._packets.frame(self._clock.wall(time), pair.ours, pair.theirs, mad)
+        return frame._replace(direction="out", process=process)
 
     def _makes_sense(self, record: ReceivedMad | SentMad) -> bool:
         """Whether the bytes begin as a CM MAD does. Raises SourceError where not even the first ones do."""
