@@ -115,4 +115,4 @@ def _refuse_foreign(window: Window, compressions: list[str]) -> None:
     if known is not None:
         raise window.refusal(*known, None)
     if not erf.plausible(window):
-        raise window.refusal(foreign.unknown(head), foreign.UNKNOWN_HINT)
+        raise window.refusal(f"unknown format: begins with the bytes {head[:16].hex(' ')}", foreign.UNKNOWN_HINT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_int, c_ubyte, c_void_p, create_string_buffer, string_at
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ibcmtool.sources.errors import SourceError
 
@@ -31,14 +31,6 @@ class PcapError(Exception):
     def __init__(self, text: str, status: int = -1) -> None:
         super().__init__(text)
         self.status = status
-
-
-class Packet(NamedTuple):
-    """One packet as libpcap hands it out."""
-
-    time: int  # ns since the epoch
-    data: bytes
-    wire_length: int
 
 
 class Handle:
@@ -87,8 +79,11 @@ class Handle:
         """What to wait for."""
         return int(self._lib.pcap_get_selectable_fd(self._pcap))
 
-    def packets(self) -> Iterator[Packet]:
-        """Those that are there now. Raises PcapError when the device has gone."""
+    def packets(self) -> Iterator[tuple[int, bytes, int]]:
+        """Those that are there now: time (ns since the epoch), data, length on the wire.
+
+        Raises PcapError when the device has gone.
+        """
         following, pcap = self._lib.pcap_next_ex, self._pcap
         header, data, unit = self._header, self._data, self._unit
         header_at, data_at = byref(header), byref(data)
@@ -96,7 +91,7 @@ class Handle:
             head = header.contents
             stamp = head.ts
             time = stamp.tv_sec * 1_000_000_000 + stamp.tv_usec * unit
-            yield Packet(time, string_at(data, head.caplen), head.len)
+            yield time, string_at(data, head.caplen), head.len
         if status < 0:
             raise PcapError(self._said(), status)
 
