@@ -16,7 +16,7 @@ from types import FrameType
 
 from ibcmtool import __version__
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live import SOURCES, source_kind, source_of, usage
+from ibcmtool.sources.live import SOURCES, source_of, usage
 from ibcmtool.wire.links.ethernet import ETHERNET
 
 INTERFACE = "ibcmtool"
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dlt {{number={ETHERNET.number}}}{{name=EN10MB}}{{display=RoCE, or InfiniBand in ERF records}}")
         return 0
     if options.extcap_config:
-        named = usage(source for source in SOURCES if source_kind(source).extcap)
+        named = usage(source for source, kind in SOURCES.items() if kind.extcap)
         print(
             f"arg {{number=0}}{{call=--source}}{{display=Source}}{{type=string}}{{default=kernel}}{{tooltip={named}}}"
         )

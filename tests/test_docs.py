@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ibcmtool.sources.live import SOURCES, source_kind
+from ibcmtool.sources.live import SOURCES
 
 
 def test_rules_page_is_the_catalogue(root: Path, pytestconfig: pytest.Config) -> None:
@@ -27,7 +27,7 @@ def test_rules_page_is_the_catalogue(root: Path, pytestconfig: pytest.Config) ->
 
 def test_the_table_of_live_sources_is_what_they_declare(root: Path, pytestconfig: pytest.Config) -> None:
     page = root / "docs" / "live.md"
-    kinds = {source.partition(" ")[0]: source_kind(source) for source in SOURCES}
+    kinds = {source.partition(" ")[0]: kind for source, kind in SOURCES.items()}
     rows = [f"| `{usage}` | {kind.sees} | {kind.needs or '-'} |" for usage, kind in kinds.items()]
     head = "| source | what it sees | needs |\n| --- | --- | --- |\n"
     text = page.read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_commands_in_the_readme_are_understood(root: Path) -> None:
     assert len(lines) > 5
     for line in lines:
         name, *arguments = shlex.split(line, comments=True)[1:]
-        command = group if name.startswith("--") else group.commands[name]  # type: ignore[attr-defined]
+        command = group if name.startswith("--") else group.get_command(None, name)  # type: ignore[attr-defined]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {argument for argument in [name, *arguments] if argument.startswith("--")} <= known, line
 

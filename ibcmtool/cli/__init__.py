@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -24,29 +23,19 @@ from ibcmtool.cli.version import version_line
 COMMANDS = ("analyze", "timeline", "live", "sources", "counters", "decode", "explain", "verify", "wireshark")
 
 
-class LoadedWhenCalled(Mapping[str, Any]):
-    """The commands by name: what one needs is loaded, and its options are made, when it is looked up."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
-        one = typer.Typer(rich_markup_mode="rich", add_completion=False)
-        one.command(name)(getattr(import_module(f"ibcmtool.cli.{name}"), name))
-        return get_command(one)
-
-
 class Commands(TyperGroup):
-    """Turns the errors that a user can do something about into one line and an exit code."""
+    """Loads a command when it is called, and turns errors that a user can do something about into an exit code."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = LoadedWhenCalled()  # type: ignore[assignment]
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # their names are all that is asked for
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        if cmd_name not in COMMANDS:
+            return None
+        one = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        one.command(cmd_name)(getattr(import_module(f"ibcmtool.cli.{cmd_name}"), cmd_name))
+        return get_command(one)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         try:

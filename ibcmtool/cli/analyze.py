@@ -6,35 +6,27 @@ from typing import Annotated
 
 import typer
 
-from ibcmtool.cli.analysis import Request, run
+from ibcmtool.cli.analysis import Analysed, run
 from ibcmtool.cli.options import (
-    ClockOffsetOption,
     ColorOption,
     FailOn,
-    FilesArgument,
+    Filters,
     LocalOption,
-    PolicyOption,
     QuietOption,
     RedactOption,
-    ThoroughOption,
-    TimewaitModelOption,
-    clock_offsets_of,
     format_option,
     is_bad,
-    paths_of,
-    with_filters,
+    with_options,
 )
 from ibcmtool.cli.output import make_sink, settings_of, warn_of_inputs
 from ibcmtool.model import By, Severity
+from ibcmtool.reports.choice import Choice
 from ibcmtool.views.filters import Filter
 
 
-@with_filters
+@with_options
 def analyze(
-    files: FilesArgument,
-    policy: PolicyOption = "relaxed",
-    timewait_model: TimewaitModelOption = "auto",
-    clock_offset: ClockOffsetOption = None,
+    analysed: Analysed,
     output_format: Annotated[str, format_option("analyze", "analyze --by")] = "text",
     by: Annotated[
         By | None,
@@ -53,26 +45,32 @@ def analyze(
     ] = "error",
     color: ColorOption = "auto",
     local: LocalOption = False,
-    thorough: ThoroughOption = False,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Decode every frame, not only those that can hold a CM message; slow, same result."
+        ),
+    ] = False,
     redact: RedactOption = False,
     quiet: QuietOption = False,
     *,
-    chosen: Filter,
+    filters: Filters,
 ) -> None:
     """Connections, what happened to each, who was wrong, on which frames, and what to do.
 
     Exit code: 0 nothing as bad as --fail-on, 1 there is, 2 an input could not be read, or not to its end
     (what was read is reported all the same). --fail-on judges the chosen connections, whatever --min-severity hides.
     """
-    from ibcmtool.reports.choice import Choice
-
-    paths = paths_of(files)
-    request = Request(paths, policy, timewait_model, clock_offsets_of(clock_offset, paths), redact, thorough)
     settings = settings_of(
-        color, local, policy=policy, several_inputs=len(paths) > 1, everything=show_all, by=by or "pair"
+        color,
+        local,
+        policy=analysed.policy,
+        several_inputs=len(analysed.paths) > 1,
+        everything=show_all,
+        by=by or "pair",
     )
     with make_sink("analyze" if by is None else "analyze --by", output_format, settings) as sink:
         counted = Choice(sink, Filter(), min_severity)
-        inputs = run(request, chosen, counted, quiet=quiet)
+        inputs = run(analysed, filters.chosen, counted, redact=redact, quiet=quiet, thorough=thorough)
     damaged = warn_of_inputs(inputs)
     raise typer.Exit(2 if damaged else int(is_bad(counted.severities, fail_on)))

@@ -7,17 +7,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from ibcmtool.cli.options import ColorOption
+from ibcmtool.cli.options import ColorOption, TextOrJson
 from ibcmtool.cli.output import make_console, warn
-
-if TYPE_CHECKING:
-    from ibcmtool.reports.page import Page
-    from ibcmtool.sources.live.counters import Counts
-    from ibcmtool.sources.live.ports import Port
+from ibcmtool.reports import style
+from ibcmtool.reports.page import Page
+from ibcmtool.sources.live.counters import GROUPS, MESSAGES, Counts, all_counters
+from ibcmtool.sources.live.ports import Port
 
 WORDS = {"rx_msgs": "received", "rx_duplicates": "of them again", "tx_msgs": "sent", "tx_retries": "of them again"}
 
@@ -31,8 +31,7 @@ def counters(
         bool, typer.Option("--watch", "-w", help="Tell again and again what came since the last time, until Ctrl-C.")
     ] = False,
     output_format: Annotated[
-        Literal["text", "json"],
-        typer.Option("--format", "-f", help="Output format; json: with --watch an object a line."),
+        TextOrJson, typer.Option("--format", "-f", help="Output format; json: with --watch an object a line.")
     ] = "text",
     color: ColorOption = "auto",
 ) -> None:
@@ -41,9 +40,6 @@ def counters(
     Sent messages are counted when they are through, with their repetitions. Needs no privileges. Exit code: 0, or 2
     where nothing is counted.
     """
-    from ibcmtool.reports.page import Page
-    from ibcmtool.sources.live.counters import all_counters
-
     if seconds is not None and not watch:
         raise typer.BadParameter("SECONDS goes with --watch", param_hint="SECONDS")
     before = all_counters()
@@ -57,9 +53,8 @@ def counters(
         else:
             _table(page, before)
         return
-    interval = 1.0 if seconds is None else seconds
     while True:
-        time.sleep(interval)
+        time.sleep(seconds or 1.0)
         now = all_counters()
         grown = {port: counts - before.get(port, Counter()) for port, counts in now.items()}
         before = now
@@ -71,8 +66,6 @@ def counters(
 
 
 def _object(counted: Mapping[Port, Counts]) -> dict[str, Any]:
-    from ibcmtool.sources.live.counters import GROUPS, MESSAGES
-
     return {
         "schema": "ibcmtool.counters/1",
         "ports": [
@@ -87,28 +80,21 @@ def _object(counted: Mapping[Port, Counts]) -> dict[str, Any]:
 
 
 def _table(page: Page, counted: Mapping[Port, Counts]) -> None:
-    from rich.text import Text
-
-    from ibcmtool.reports import style
-    from ibcmtool.sources.live.counters import GROUPS, MESSAGES
-
-    widths = [max(len(WORDS[group]), 9) for group in GROUPS]
+    widths = {group: max(len(WORDS[group]), 9) for group in GROUPS}
     for index, (port, counts) in enumerate(counted.items()):
         if index:
             page.write()
         name = max(len(port.name), 8)
-        heads = "".join(f"  {WORDS[group]:>{width}}" for group, width in zip(GROUPS, widths, strict=True))
+        heads = "".join(f"  {WORDS[group]:>{width}}" for group, width in widths.items())
         page.write(Text(f"{port.name:<{name}}{heads}", style.HEAD))
         for message in MESSAGES.values():
-            cells = [f"  {counts[group, message]:>{width},}" for group, width in zip(GROUPS, widths, strict=True)]
+            cells = [f"  {counts[group, message]:>{width},}" for group, width in widths.items()]
             quiet = not any(counts[group, message] for group in GROUPS)
             page.write(Text(f"{message:<{name}}{''.join(cells)}", style.QUIET if quiet else ""))
     page.flush()
 
 
 def _lines(page: Page, grown: Mapping[Port, Counts]) -> None:
-    from ibcmtool.sources.live.counters import GROUPS, MESSAGES
-
     now = time.strftime("%H:%M:%S")
     for port, counts in grown.items():
         parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,13 +11,13 @@ from ibcmtool.cli.options import ColorOption, FileArgument, LocalOption, RedactO
 from ibcmtool.cli.output import make_sink, settings_of, warn, warn_of_inputs
 from ibcmtool.engine.sink import Received
 from ibcmtool.messages import PAIRED, Req
-from ibcmtool.model import CmMessage, Frame
+from ibcmtool.model import CmMessage, DataPacket, Frame
+from ibcmtool.reports.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dissectors.private_data import Protocol
-    from ibcmtool.reports.sink import Sink
+
+Decoded = Iterator[tuple[Frame, CmMessage | DataPacket | None]]
 
 
 def decode(
@@ -42,6 +43,7 @@ def decode(
         raise typer.BadParameter("it needs --frame N", param_hint="--hex")
 
     from ibcmtool.sources.files import ScanRequest, open_capture
+    from ibcmtool.wire.decode import Decoder
 
     # Standard input may be a live capture: there each line is written at once.
     settings = settings_of(color, local, at_once=str(file) == "-", show_hex=show_hex)
@@ -51,41 +53,33 @@ def decode(
             from ibcmtool.redaction import Redactor
 
             frames = map(Redactor(), frames)
-        if frame is None:
-            found = True
-            with make_sink("decode", output_format, settings) as sink:
-                _write_messages(frames, sink)
-        else:
-            with make_sink("decode --frame", output_format, settings) as sink:
-                found = _write_frame(frames, frame, sink)
+        decoder = Decoder()
+        decoded = ((one, decoder(one)) for one in frames)
+        with make_sink("decode" if frame is None else "decode --frame", output_format, settings) as sink:
+            found = _write_messages(decoded, sink) if frame is None else _write_frame(decoded, frame, sink)
     damaged = warn_of_inputs([capture.info])
     raise typer.Exit(2 if damaged or not found else 0)
 
 
-def _write_messages(frames: Iterator[Frame], sink: Sink) -> None:
-    from ibcmtool.wire.decode import Decoder
-
-    decoder = Decoder()
+def _write_messages(decoded: Decoded, sink: Sink) -> bool:
+    """All of them; True."""
     count = 0
-    for frame in frames:
-        message = decoder(frame)
+    for frame, message in decoded:
         if isinstance(message, CmMessage):
             count += 1
             sink.received(Received(frame.number, frame, message))
     if not count:
         warn("no CM messages")
+    return True
 
 
-def _write_frame(frames: Iterator[Frame], number: int, sink: Sink) -> bool:
+def _write_frame(decoded: Decoded, number: int, sink: Sink) -> bool:
     """The frame in full; False, and a line on stderr, where it is no CM message."""
     from ibcmtool.wire import detail
-    from ibcmtool.wire.decode import Decoder
 
-    decoder = Decoder()
     requests: dict[int | None, Req] = {}
     last = 0
-    for frame in frames:
-        message = decoder(frame)
+    for frame, message in decoded:
         if isinstance(message, CmMessage) and isinstance(message.fields, Req):
             requests[message.fields.local_comm_id] = message.fields
         last = frame.number

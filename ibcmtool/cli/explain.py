@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from ibcmtool import explanations
 from ibcmtool.cli.options import ColorOption
 from ibcmtool.cli.output import make_console, warn
-
-if TYPE_CHECKING:
-    from ibcmtool.explanations import Explanation
-    from ibcmtool.reports.page import Page
-
+from ibcmtool.explanations import Explanation
+from ibcmtool.reports import style
+from ibcmtool.reports.page import Page
 
 READABLE = 100  # columns: prose in longer lines is hard to read
 
 
 def _topics() -> list[str]:
-    from ibcmtool import explanations
-
     return ["all", *explanations.GROUPS, *explanations.topics()]
 
 
@@ -41,9 +39,6 @@ def explain(
 
     Exit code: 0, or 2 when the topic is unknown.
     """
-    from ibcmtool import explanations
-    from ibcmtool.reports.page import Page
-
     wanted = " ".join(topic)
     page = Page(make_console(color))
     members = explanations.group(wanted)
@@ -64,10 +59,6 @@ def explain(
 
 
 def _show(page: Page, entry: Explanation) -> None:
-    from rich.text import Text
-
-    from ibcmtool.reports import style
-
     page.write(Text.assemble((entry.topic, style.HEAD), "  ", entry.title, (f"  ({entry.kind})", style.QUIET)))
     for name, paragraph in entry.sections:
         page.write()
@@ -77,16 +68,12 @@ def _show(page: Page, entry: Explanation) -> None:
 
 
 def _list(page: Page, members: list[Explanation]) -> None:
-    from rich.text import Text
-
-    from ibcmtool.reports.style import HEAD, SEVERITY
-
     width = max(len(entry.topic) for entry in members)
     for entry in members:
-        line = Text.assemble((f"{entry.topic:<{width}}  ", HEAD))
+        line = Text.assemble((f"{entry.topic:<{width}}  ", style.HEAD))
         severity = dict(entry.sections).get("Severity")
         if severity is not None:
-            line.append(f"{severity:<7}  ", SEVERITY[severity])  # type: ignore[index]
+            line.append(f"{severity:<7}  ", style.SEVERITY[severity])  # type: ignore[index]
         for wrapped in page.hanging(line, Text(entry.title)):
             page.write(wrapped)
     page.flush()

@@ -3,65 +3,17 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Annotated
 
 import typer
 
-from ibcmtool.cli.live_options import (
-    CountOption,
-    DurationOption,
-    ExecOption,
-    KeepOption,
-    LinesOption,
-    LiveFailOnOption,
-    LiveFormatOption,
-    MaxConnectionsOption,
-    RotatedFilesOption,
-    RotateOption,
-    SourcesArgument,
-    WriteOption,
-    rotation_of,
-)
-from ibcmtool.cli.options import (
-    ColorOption,
-    LocalOption,
-    PolicyOption,
-    QuietOption,
-    RedactOption,
-    TimewaitModelOption,
-    is_bad,
-    with_filters,
-)
+from ibcmtool.cli.live_options import LiveOptions, rotation_of
+from ibcmtool.cli.options import Filters, is_bad, with_options
 from ibcmtool.cli.output import make_sink, settings_of, warn
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import Severity
-from ibcmtool.views.filters import Filter
 
 
-@with_filters
-def live(
-    source: SourcesArgument,
-    policy: PolicyOption = "relaxed",
-    timewait_model: TimewaitModelOption = "auto",
-    output_format: LiveFormatOption = "text",
-    lines: LinesOption = False,
-    write: WriteOption = None,
-    rotate: RotateOption = None,
-    files: RotatedFilesOption = 0,
-    duration: DurationOption = None,
-    count: CountOption = None,
-    min_severity: Annotated[Severity, typer.Option("--min-severity", help="Show no finding below it.")] = "info",
-    fail_on: LiveFailOnOption = "error",
-    command: ExecOption = None,
-    keep: KeepOption = 60.0,
-    max_connections: MaxConnectionsOption = 100_000,
-    color: ColorOption = "auto",
-    local: LocalOption = False,
-    redact: RedactOption = False,
-    quiet: QuietOption = False,
-    *,
-    chosen: Filter,
-) -> None:
+@with_options
+def live(options: LiveOptions, filters: Filters) -> None:
     """Every CM message as it happens, connections and findings at once; Ctrl-C ends it with the report of analyze.
 
     --quiet shows the final report only, for use under a service manager. Exit code as of analyze: 0 nothing as bad as
@@ -75,25 +27,28 @@ def live(
     from ibcmtool.sources.live import source_of
     from ibcmtool.sources.live.reading import Reading
 
-    rotation = rotation_of(rotate or [], files)
-    sources = [source_of(text) for text in source]
-    session = Session(sources, policy, timewait_model, most=max_connections, redact=redact)
+    rotation = rotation_of(options.rotate or [], options.files)
+    sources = [source_of(text) for text in options.source]
+    most, fail_on, command = options.max_connections, options.fail_on, options.command
+    session = Session(sources, options.policy, options.timewait_model, most=most, redact=options.redact)
     settings = settings_of(
-        color,
-        local,
-        policy=policy,
-        quiet=quiet,
-        scrolling=lines,
+        options.color,
+        options.local,
+        policy=options.policy,
+        quiet=options.quiet,
+        scrolling=options.lines,
         sources=session.sources,
         several_inputs=len(sources) > 1,
-        keep=int(keep * SECOND),
+        keep=int(options.keep * SECOND),
     )
     runner = Command(command, "info" if fail_on == "never" else fail_on) if command is not None else None
     with stop_request() as stop, Reading(sources, session.engine.watched) as reading:
-        recordings = [Recording(write, rotation, session.sources)] if write is not None else []
-        shown = Choice(make_sink("live", output_format, settings), chosen, min_severity, runner)
-        hints = not quiet and not shown.shows_hints
-        error = run(session, reading, Tee([*recordings, shown]), stop, Limits(duration, count), hints=hints)
+        recordings = [Recording(options.write, rotation, session.sources)] if options.write is not None else []
+        sink = make_sink("live", options.output_format, settings)
+        shown = Choice(sink, filters.chosen, options.min_severity, runner)
+        hints = not options.quiet and not shown.shows_hints
+        limits = Limits(options.duration, options.count)
+        error = run(session, reading, Tee([*recordings, shown]), stop, limits, hints=hints)
     if runner is not None:
         runner.close()
         if runner.passed_over:
@@ -101,8 +56,7 @@ def live(
     for note in chain.from_iterable(one.notes for one in sources):
         warn(note)
     if session.engine.evicted:
-        evicted = f"{session.engine.evicted:,} connections were let go before their end"
-        warn(f"{evicted} (--max-connections {max_connections:,})")
+        warn(f"{session.engine.evicted:,} connections were let go before their end (--max-connections {most:,})")
     if error is not None:
         raise error
     bad = is_bad(shown.severities, fail_on)

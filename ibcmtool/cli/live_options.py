@@ -1,14 +1,25 @@
-"""Options that only `live` has: their types, texts and how they are read."""
+"""The options of `live`: their types, texts and how they are read."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ibcmtool.cli.options import FailOn, format_option
+from ibcmtool.cli.options import (
+    ColorOption,
+    FailOn,
+    LocalOption,
+    PolicyOption,
+    QuietOption,
+    RedactOption,
+    TimewaitModelOption,
+    format_option,
+)
 from ibcmtool.formatting import SECOND
+from ibcmtool.model import Severity
 from ibcmtool.sources.live import SOURCES, usage
 
 if TYPE_CHECKING:
@@ -48,51 +59,68 @@ def _limit(text: str) -> str:
     return text
 
 
-SourcesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SOURCE",
-        show_default=False,
-        help=usage(SOURCES, ", ") + ". `ibcmtool sources` says which of them this host has.",
-    ),
-]
-LiveFormatOption = Annotated[
-    str, format_option("live", about="text: a live view on a terminal, elsewhere a line an event.")
-]
-LinesOption = Annotated[bool, typer.Option("--lines", help="A line an event on a terminal, too.")]
-WriteOption = Annotated[
-    str | None,
-    typer.Option(
-        "--write", "-w", metavar="FILE", help="Also write the CM packets as pcapng, findings as packet comments."
-    ),
-]
-RotateOption = Annotated[
-    list[str] | None,
-    typer.Option("--rotate", metavar="LIMIT", parser=_limit, help="Begin a new file at this size (100MB) or age (1h)."),
-]
-RotatedFilesOption = Annotated[
-    int, typer.Option("--files", min=0, metavar="N", help="Keep the newest N files of --rotate; 0 keeps all.")
-]
-DurationOption = Annotated[
-    float | None,
-    typer.Option("--duration", metavar="TIME", parser=seconds_of, help="Stop after this time (90s, 2h)."),
-]
-CountOption = Annotated[int | None, typer.Option("--count", min=1, metavar="N", help="Stop after N CM messages.")]
-LiveFailOnOption = Annotated[
-    FailOn,
-    typer.Option("--fail-on", help="Exit with 1 when there was a finding this bad or worse; --exec runs for those."),
-]
-ExecOption = Annotated[
-    str | None,
-    typer.Option(
-        "--exec", metavar="CMD", help="Run a shell command at each finding as bad as --fail-on: JSON on its stdin."
-    ),
-]
-KeepOption = Annotated[
-    float,
-    typer.Option("--keep", metavar="TIME", parser=seconds_of, help="How long the view shows ended connections."),
-]
-MaxConnectionsOption = Annotated[
-    int,
-    typer.Option("--max-connections", min=1, metavar="N", help="Connections remembered at once; the oldest go first."),
-]
+@dataclass(frozen=True)
+class LiveOptions:
+    """All options of `live` but the filters."""
+
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE",
+            show_default=False,
+            help=usage(SOURCES, ", ") + ". `ibcmtool sources` says which of them this host has.",
+        ),
+    ]
+    policy: PolicyOption = "relaxed"
+    timewait_model: TimewaitModelOption = "auto"
+    output_format: Annotated[
+        str, format_option("live", about="text: a live view on a terminal, elsewhere a line an event.")
+    ] = "text"
+    lines: Annotated[bool, typer.Option("--lines", help="A line an event on a terminal, too.")] = False
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--write", "-w", metavar="FILE", help="Also write the CM packets as pcapng, findings as packet comments."
+        ),
+    ] = None
+    rotate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rotate", metavar="LIMIT", parser=_limit, help="Begin a new file at this size (100MB) or age (1h)."
+        ),
+    ] = None
+    files: Annotated[
+        int, typer.Option("--files", min=0, metavar="N", help="Keep the newest N files of --rotate; 0 keeps all.")
+    ] = 0
+    duration: Annotated[
+        float | None,
+        typer.Option("--duration", metavar="TIME", parser=seconds_of, help="Stop after this time (90s, 2h)."),
+    ] = None
+    count: Annotated[int | None, typer.Option("--count", min=1, metavar="N", help="Stop after N CM messages.")] = None
+    min_severity: Annotated[Severity, typer.Option("--min-severity", help="Show no finding below it.")] = "info"
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(
+            "--fail-on", help="Exit with 1 when there was a finding this bad or worse; --exec runs for those."
+        ),
+    ] = "error"
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--exec", metavar="CMD", help="Run a shell command at each finding as bad as --fail-on: JSON on its stdin."
+        ),
+    ] = None
+    keep: Annotated[
+        float,
+        typer.Option("--keep", metavar="TIME", parser=seconds_of, help="How long the view shows ended connections."),
+    ] = 60.0
+    max_connections: Annotated[
+        int,
+        typer.Option(
+            "--max-connections", min=1, metavar="N", help="Connections remembered at once; the oldest go first."
+        ),
+    ] = 100_000
+    color: ColorOption = "auto"
+    local: LocalOption = False
+    redact: RedactOption = False
+    quiet: QuietOption = False

@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ibcmtool.cli.output import warn
-
-if TYPE_CHECKING:
-    from ibcmtool.engine.live import Session
-    from ibcmtool.reports.sink import Sink
-    from ibcmtool.sources.live.reading import Reading
+from ibcmtool.engine.live import Session
+from ibcmtool.reports.hooks import notify
+from ibcmtool.reports.sink import Sink
+from ibcmtool.sources.live.reading import Reading
 
 WAIT = 0.1  # seconds between two looks at the clock while nothing arrives
 TICK = 0.2  # seconds after which time passes for the tracker, and the output is brought up to date
@@ -65,8 +63,6 @@ def run(
 
     However it ends, what was found so far is written. `hints`: say what to look at where nothing arrives.
     """
-    from ibcmtool.reports.hooks import notify
-
     session.engine.sink = sink
     notify("READY=1")
     try:

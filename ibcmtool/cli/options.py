@@ -1,10 +1,11 @@
-"""Options that several commands share: their types, texts and the way they combine into a Filter."""
+"""Options that several commands share: their types and texts, and how some of them reach a command as one."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -16,17 +17,9 @@ from ibcmtool.reports.sink import choices
 from ibcmtool.views.filters import Filter, at_least
 
 ColorChoice = Literal["auto", "always", "never"]
+TextOrJson = Literal["text", "json"]
 FailOn = Literal["error", "warning", "info", "never"]
 
-FilesArgument = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE",
-        show_default=False,
-        help="Captures (pcap, pcapng, ERF; also gzip or zstd); - is standard input. "
-        "Several are one analysis, merged by time.",
-    ),
-]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="A capture; - is standard input.")
 ]
@@ -54,12 +47,6 @@ ColorOption = Annotated[
     typer.Option("--color", help="Colour; auto heeds NO_COLOR, FORCE_COLOR and pipes."),
 ]
 LocalOption = Annotated[bool, typer.Option("--local/--utc", help="Zone of absolute times.")]
-ThoroughOption = Annotated[
-    bool,
-    typer.Option(
-        "--thorough", help="Decode every frame, not only those that can hold a CM message; slow, same result."
-    ),
-]
 RedactOption = Annotated[
     bool,
     typer.Option(
@@ -68,18 +55,6 @@ RedactOption = Annotated[
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no hints on stderr, errors only.")]
-
-ClockOffsetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--clock-offset",
-        metavar="FILE=SECONDS",
-        show_default=False,
-        help="How far the clock of a FILE is ahead, instead of what shared packets tell; negative if it is behind.",
-    ),
-]
-
-MOST_SECONDS = 10**10  # no clock is off by more than the epoch is long
 
 OUTCOMES = get_args(Outcome)
 FILTERS = "Filters (a connection must pass each; values of one option are alternatives)"
@@ -119,17 +94,21 @@ def _outcome(text: str) -> str:
 
 
 _by = functools.partial(typer.Option, rich_help_panel=FILTERS)
-# By the names of the criteria of Filter.
-FILTER_OPTIONS: dict[str, Any] = {
-    "connection": Annotated[list[int] | None, _by("--connection", "-c", metavar="ID", help="By id.")],
-    "peer": Annotated[
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The criteria of a Filter."""
+
+    connection: Annotated[list[int] | None, _by("--connection", "-c", metavar="ID", help="By id.")] = None
+    peer: Annotated[
         list[str] | None, _by("--peer", metavar="TEXT", help="By part of a name, IP address, GID or GUID.")
-    ],
-    "service": Annotated[
+    ] = None
+    service: Annotated[
         list[str] | None, _by("--service", metavar="TEXT", help="By part of the service's name, or its id.")
-    ],
-    "qpn": Annotated[list[int] | None, _by("--qpn", metavar="QPN", parser=_number, help="By QPN of either end.")],
-    "outcome": Annotated[
+    ] = None
+    qpn: Annotated[list[int] | None, _by("--qpn", metavar="QPN", parser=_number, help="By QPN of either end.")] = None
+    outcome: Annotated[
         list[str] | None,
         _by(
             "--outcome",
@@ -138,65 +117,34 @@ FILTER_OPTIONS: dict[str, Any] = {
             autocompletion=lambda: list(OUTCOMES),
             help=f"By outcome: {', '.join(OUTCOMES)}.",
         ),
-    ],
-    "code": Annotated[list[str] | None, _by("--code", metavar="CODE", help="By a finding that concerns it.")],
-}
+    ] = None
+    code: Annotated[list[str] | None, _by("--code", metavar="CODE", help="By a finding that concerns it.")] = None
+
+    @property
+    def chosen(self) -> Filter:
+        return Filter(**{name: tuple(values or ()) for name, values in vars(self).items()})
 
 
-def with_filters(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the filter options; it receives them as one Filter, its keyword argument `chosen`."""
-    parameters = [
-        *(each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "chosen"),
-        *(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
-            for name, option in FILTER_OPTIONS.items()
-        ),
-    ]
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A parameter of the command whose type is a dataclass becomes an option for each field; it gets them as one."""
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        if is_dataclass(each.annotation):
+            groups[each.name] = each.annotation
+            parameters += inspect.signature(groups[each.name], eval_str=True).parameters.values()
+        else:
+            parameters.append(each)
+    # Options with and without a default come in any order.
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> None:
-        chosen = Filter(**{name: tuple(values.pop(name) or ()) for name in FILTER_OPTIONS})
-        command(**values, chosen=chosen)
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
 
     # Typer asks for both; wraps() alone would lead it to the signature of the command itself.
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
-
-
-def clock_offsets_of(given: list[str] | None, paths: list[str]) -> dict[str, int]:
-    """The offsets in ns by path; each must name one of the inputs."""
-    if not given:
-        return {}
-    from decimal import Decimal, InvalidOperation
-
-    offsets: dict[str, int] = {}
-    for text in given:
-        name, equals, seconds = text.rpartition("=")
-        if not equals:
-            raise _bad_offset(f"{text!r} is not FILE=SECONDS")
-        path = str(Path(name))
-        if path not in paths:
-            raise _bad_offset(f"{path!r} is none of the inputs ({', '.join(paths)})")
-        if path in offsets:
-            raise _bad_offset(f"{path!r} is named twice")
-        try:
-            value = Decimal(seconds.strip())
-        except InvalidOperation:
-            value = Decimal("NaN")
-        if not value.is_finite() or abs(value) > MOST_SECONDS:
-            raise _bad_offset(f"{seconds!r} is no number of seconds (such as 3600, -0.25 or 1.000000001)")
-        offsets[path] = round(value * 1_000_000_000)
-    return offsets
-
-
-def _bad_offset(problem: str) -> typer.BadParameter:
-    return typer.BadParameter(problem, param_hint="--clock-offset")
-
-
-def paths_of(files: list[Path]) -> list[str]:
-    """The inputs as text; standard input can be read only once."""
-    paths = [str(file) for file in files]
-    if paths.count("-") > 1:
-        raise typer.BadParameter("standard input (-) can be named only once", param_hint="FILE...")
-    return paths

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ibcmtool.formatting import SECOND
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import TextIO
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -19,21 +20,20 @@ if TYPE_CHECKING:
     from ibcmtool.model import InputInfo
     from ibcmtool.reports.sink import Settings, Sink
 
-SECOND = 1_000_000_000
-
 # What is not a terminal gets lines as long as they are: grep, less and colleagues' editors wrap them themselves.
 UNBOUNDED = 10_000
 
 
-def make_console(color: ColorChoice = "auto", file: TextIO | None = None) -> Console:
-    """A console on stdout (or `file`): as wide as the terminal, unbounded elsewhere; no colour where none is wanted."""
+def make_console(color: ColorChoice = "auto") -> Console:
+    """A console on stdout: as wide as the terminal, unbounded elsewhere; no colour where none is wanted."""
     from rich.console import Console
 
-    out = sys.stdout if file is None else file
-    terminal = out.isatty()
+    terminal = sys.stdout.isatty()
     if color == "auto":
-        color = _color_of_environment(terminal)
-    settings: dict[str, Any] = {"file": out, "highlight": False, "emoji": False, "markup": False}
+        # no-color.org and force-color.org: set and not empty is what counts.
+        wanted = not os.environ.get("NO_COLOR") and (os.environ.get("FORCE_COLOR") or terminal)
+        color = "always" if wanted else "never"
+    settings: dict[str, Any] = {"file": sys.stdout, "highlight": False, "emoji": False, "markup": False}
     if color == "never":
         settings["color_system"] = None
     elif not terminal or os.environ.get("TERM") in ("dumb", "unknown"):
@@ -58,23 +58,13 @@ def make_sink(shown: str, output_format: str, settings: Settings) -> Sink:
         raise typer.BadParameter(str(error), param_hint="--format") from None
 
 
-def _color_of_environment(terminal: bool) -> ColorChoice:
-    # no-color.org and force-color.org: set and not empty is what counts.
-    if os.environ.get("NO_COLOR"):
-        return "never"
-    if os.environ.get("FORCE_COLOR"):
-        return "always"
-    return "always" if terminal else "never"
-
-
 def warn(line: str) -> None:
     """One line on stderr."""
     print(f"ibcmtool: {line}", file=sys.stderr)
 
 
-def warn_of_inputs(inputs: Iterable[InputInfo]) -> bool:
+def warn_of_inputs(inputs: Sequence[InputInfo]) -> bool:
     """One line for each input whose clock was far off, or that could not be read to its end (then True)."""
-    inputs = list(inputs)
     for info in inputs:
         apart = info.clock_offset - inputs[0].clock_offset
         if abs(apart) >= SECOND and not info.clock_given:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 PATIENCE = 1.0  # seconds of silence before the line appears
 
@@ -19,36 +16,26 @@ def reading(quiet: bool) -> Iterator[Callable[[int], None] | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    line = _Line()
-    try:
-        yield line
-    finally:
-        line.close()
+    begun = time.monotonic()
+    shown: Callable[[int], None] | None = None
+    with ExitStack() as stack:
+
+        def progress(frames: int) -> None:
+            nonlocal shown
+            if shown is not None:
+                shown(frames)
+            elif time.monotonic() - begun >= PATIENCE:
+                shown = _line(stack)
+
+        yield progress
 
 
-class _Line:
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._close: Callable[[], None] | None = None
-        self._show: Callable[[int], None] | None = None
+def _line(stack: ExitStack) -> Callable[[int], None]:
+    """The line appears, and stays until the stack is closed."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __call__(self, frames: int) -> None:
-        if self._show is not None:
-            self._show(frames)
-        elif time.monotonic() - self._start >= PATIENCE:
-            self._open()
-
-    def _open(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (SpinnerColumn(), TextColumn("{task.completed:,} frames read"), TimeElapsedColumn())
-        progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        task = progress.add_task("reading", total=None)
-        progress.start()
-        self._close = progress.stop
-        self._show = lambda frames: progress.update(task, completed=frames)
-
-    def close(self) -> None:
-        if self._close is not None:
-            self._close()
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} frames read"), TimeElapsedColumn())
+    progress = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
+    task = progress.add_task("reading", total=None)
+    return lambda frames: progress.update(task, completed=frames)

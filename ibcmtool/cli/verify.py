@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from ibcmtool import formatting
 from ibcmtool.cli.options import ColorOption, FileArgument, QuietOption
 from ibcmtool.cli.output import make_console, warn, warn_of_inputs
 from ibcmtool.cli.progress import reading
+from ibcmtool.reports import style
+from ibcmtool.reports.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ibcmtool.reports.page import Page
     from ibcmtool.verify import Comparison
 
 
@@ -35,7 +38,6 @@ def verify(
     are explained, not counted. Exit code: 0 no difference, 1 differences, 2 the capture could not be read, or not to
     its end, or there is no tshark.
     """
-    from ibcmtool.reports.page import Page
     from ibcmtool.sources.files import open_capture
     from ibcmtool.verify import TsharkError
     from ibcmtool.verify import verify as compare_files
@@ -59,8 +61,6 @@ def _as_file(file: Path) -> Iterator[str]:
     if str(file) != "-":
         yield str(file)
         return
-    from tempfile import NamedTemporaryFile
-
     with NamedTemporaryFile(prefix="ibcmtool-", suffix=".pcap") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
@@ -68,11 +68,6 @@ def _as_file(file: Path) -> Iterator[str]:
 
 
 def _report(page: Page, result: Comparison, limit: int) -> None:
-    from rich.text import Text
-
-    from ibcmtool import formatting
-    from ibcmtool.reports import style
-
     shown = result.differences[: limit or None]
     rows = [("frame", "field", "ibcmtool", "Wireshark")]
     rows += [(str(one.frame), one.field, one.ours, one.wireshark) for one in shown]

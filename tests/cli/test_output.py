@@ -89,12 +89,13 @@ def test_colour_on_a_terminal(
     assert (ESCAPE.encode() in shown) is colored
 
 
-def test_a_pipe_gets_whole_lines(run: Run, at_workplace: Path) -> None:
+def test_a_pipe_gets_whole_lines(run: Run, at_workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No width, so nothing is folded or cut: each connection and each sentence is a line that grep finds."""
     lines = run("analyze", "captures/nvme_host_crash_stale.pcap").out.splitlines()
     assert len([line for line in lines if "QpUdE" in line and "NVMe/RDMA 4420" in line]) == 2
     assert max(map(len, lines)) > 200
-    assert make_console(file=sys.__stdout__).width > 1000 or sys.__stdout__.isatty()
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    assert make_console().width > 1000 or sys.__stdout__.isatty()
 
 
 def test_closed_pipe_ends_quietly(root: Path, process_environment: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tracing import TracingHost
 
-from ibcmtool.sources.live import counters, offers
+from ibcmtool.sources.live.counters import all_counters
 from ibcmtool.sources.live.source import Offer
 
 Run = Callable[..., Any]
@@ -24,7 +24,7 @@ OFFERS = [
 
 
 def test_sources(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "offers", lambda: OFFERS)
+    monkeypatch.setattr("ibcmtool.cli.sources.offers", lambda: OFFERS)
     result = run("sources")
     assert result.code == 0
     assert result.out.splitlines() == [
@@ -37,7 +37,7 @@ def test_sources(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sources_as_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "offers", lambda: OFFERS)
+    monkeypatch.setattr("ibcmtool.cli.sources.offers", lambda: OFFERS)
     told = json.loads(run("sources", "--format", "json").out)
     assert told["schema"] == "ibcmtool.sources/1"
     assert told["sources"][0] == {
@@ -64,8 +64,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = machine.port("rxe0:1", "Ethernet")
     (found / "cm_rx_msgs/req").write_text("1234\n")
     (found / "cm_tx_retries/rep").write_text("2\n")
-    of_host = counters.all_counters
-    monkeypatch.setattr(counters, "all_counters", lambda: of_host(machine.root))
+    monkeypatch.setattr("ibcmtool.cli.counters.all_counters", lambda: all_counters(machine.root))
     return found
 
 
@@ -123,7 +122,7 @@ def test_watching_counters_as_json(run: Run, port: Path, monkeypatch: pytest.Mon
 
 
 def test_a_host_that_counts_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "all_counters", dict)
+    monkeypatch.setattr("ibcmtool.cli.counters.all_counters", dict)
     result = run("counters")
     assert result.code == 2
     assert len(result.err.splitlines()) == 1

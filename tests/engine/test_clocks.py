@@ -12,7 +12,7 @@ from conversation import Conversation
 from recordings import Recording, judged, offsets
 
 from ibcmtool.cli import app
-from ibcmtool.cli.options import clock_offsets_of
+from ibcmtool.cli.analysis import clock_offsets_of
 from ibcmtool.engine.clocks import LONGEST_WAY, offset
 from ibcmtool.engine.files import analyze
 

@@ -6,21 +6,15 @@ cut or damaged gives every frame before the damage; `Capture.info` tells where a
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
 
 from ibcmtool.model import Frame, InputInfo
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng
+from ibcmtool.sources.files.records import RecordReader
 from ibcmtool.sources.files.scan import ScanRequest
 from ibcmtool.sources.files.streams import ByteStream, FileStream, Window
 from ibcmtool.wire.links.erf import ERF
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-
-    from ibcmtool.sources.files.records import RecordReader
 
 __all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
 
@@ -58,9 +52,7 @@ class Capture:
     def __enter__(self) -> Capture:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -123,4 +115,4 @@ def _refuse_foreign(window: Window, compressions: list[str]) -> None:
     if known is not None:
         raise window.refusal(*known, None)
     if not erf.plausible(window):
-        raise window.refusal(foreign.unknown(head), foreign.UNKNOWN_HINT)
+        raise window.refusal(f"unknown format: begins with the bytes {head[:16].hex(' ')}", foreign.UNKNOWN_HINT)

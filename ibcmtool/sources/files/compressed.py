@@ -8,15 +8,11 @@ the stream's own window (zstd: at most 128 MiB, the limit of its library).
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import Any
 
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.files.streams import CHUNK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ibcmtool.sources.files.streams import ByteStream
+from ibcmtool.sources.files.streams import CHUNK, ByteStream
 
 
 def method(head: bytes) -> str | None:
@@ -29,84 +25,46 @@ def method(head: bytes) -> str | None:
     return None
 
 
-class _Member(Protocol):
-    """One gzip member or zstd frame."""
+class _Member:
+    """One gzip member or zstd frame; both libraries decompress it by an object of the same shape."""
 
-    piece: int  # bytes to feed at a time
-    error: str  # why it cannot be read on; "" while it can
+    def __init__(self, method: str) -> None:
+        self.error = ""  # why it cannot be read on; "" while it can
+        self.library_error: type[Exception]
+        self.decompressor: Any
+        if method == "gzip":
+            self.piece = 1 << 14  # bytes to feed at a time
+            self.library_error = zlib.error
+            self.decompressor = zlib.decompressobj(wbits=31)
+        else:
+            import zstandard
 
-    def feed(self, piece: memoryview) -> bytes: ...
-
-    @property
-    def ended(self) -> bool: ...
-
-    @property
-    def unused(self) -> int:
-        """How many of the bytes fed last lie behind its end."""
-
-
-class _GzipMember:
-    def __init__(self) -> None:
-        self.piece = 1 << 14
-        self.error = ""
-        self._inflate = zlib.decompressobj(wbits=31)
+            self.piece = 1 << 10
+            self.library_error = zstandard.ZstdError
+            self.decompressor = zstandard.ZstdDecompressor().decompressobj()
 
     def feed(self, piece: memoryview) -> bytes:
-        spare = self._inflate.copy()
+        copied = self.decompressor.copy() if self.library_error is zlib.error else None
         try:
-            return self._inflate.decompress(piece)
-        except zlib.error:
-            return self._salvage(spare, piece)
-
-    def _salvage(self, inflate: zlib._Decompress, piece: memoryview) -> bytes:
+            return bytes(self.decompressor.decompress(piece))
+        except self.library_error as error:
+            self.error = str(error).rpartition(": ")[2]
         # zlib keeps what it had inflated when it met the error: byte by byte, all before the error comes out.
         good = bytearray()
-        try:
-            for i in range(len(piece)):
-                good += inflate.decompress(piece[i : i + 1])
-        except zlib.error as error:
-            self.error = _reason(error)
+        if copied is not None:
+            with suppress(zlib.error):
+                for i in range(len(piece)):
+                    good += copied.decompress(piece[i : i + 1])
         return bytes(good)
 
     @property
     def ended(self) -> bool:
-        return self._inflate.eof
+        return bool(self.decompressor.eof)
 
     @property
     def unused(self) -> int:
-        return len(self._inflate.unused_data)
-
-
-class _ZstdFrame:
-    def __init__(self) -> None:
-        import zstandard
-
-        self.piece = 1 << 10
-        self.error = ""
-        self._library_error = zstandard.ZstdError
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-
-    def feed(self, piece: memoryview) -> bytes:
-        try:
-            return self._frame.decompress(piece)
-        except self._library_error as error:
-            self.error = _reason(error)
-            return b""
-
-    @property
-    def ended(self) -> bool:
-        return self._frame.eof
-
-    @property
-    def unused(self) -> int:
-        return len(self._frame.unused_data)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).rpartition(": ")[2]
-
-
-_MEMBERS: dict[str, Callable[[], _Member]] = {"gzip": _GzipMember, "zstd": _ZstdFrame}
+        """How many of the bytes fed last lie behind its end."""
+        return len(self.decompressor.unused_data)
 
 
 class DecompressedStream:
@@ -119,9 +77,8 @@ class DecompressedStream:
         self.damage = ""
         self._method = method
         self._source = source
-        self._new_member = _MEMBERS[method]
         try:
-            self._member = self._new_member()
+            self._member = _Member(method)
         except ImportError:
             hint = "pip install zstandard, or: zstd -dc FILE | ibcmtool ... -"
             raise SourceError(path, "compressed with zstd, but the package zstandard is missing", hint) from None
@@ -170,7 +127,7 @@ class DecompressedStream:
         if member.ended:
             if self._method == "gzip" and self._compressed[self._position] == 0:
                 return self._skip_zeros()
-            member = self._member = self._new_member()
+            member = self._member = _Member(self._method)
         piece = self._compressed[self._position : self._position + member.piece]
         part = member.feed(piece)
         if member.error:

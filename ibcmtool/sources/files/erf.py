@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ibcmtool.model import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.prescan import NEAR
 from ibcmtool.sources.files.records import UNKNOWN, Record, RecordReader
 from ibcmtool.sources.files.scan import QPN_MASK, FrameFilter, qpn_word
+from ibcmtool.sources.files.streams import Window
 from ibcmtool.wire.links.erf import ERF, EXTENSION_SIZE, HEADER_SIZE, MORE
-
-if TYPE_CHECKING:
-    from ibcmtool.model import InputInfo
-    from ibcmtool.sources.files.streams import Window
 
 VARIABLE_LENGTH = 0x04  # flag: the record is as long as its packet needs
 RESERVED_FLAGS = 0xC0

@@ -55,11 +55,6 @@ def recognize(data: bytes) -> tuple[str, str] | None:
     return None
 
 
-def unknown(data: bytes) -> str:
-    """The problem with bytes that begin no known format."""
-    return f"unknown format: begins with the bytes {data[:16].hex(' ')}"
-
-
 def _is_text(sample: bytes) -> bool:
     try:
         text = sample.decode("utf-8")

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ibcmtool.model import InputInfo
 from ibcmtool.sources.errors import DamageError
+from ibcmtool.sources.files.streams import Window
 from ibcmtool.wire import link_types
 from ibcmtool.wire.links import LINK_TYPES
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from ibcmtool.model import InputInfo
-    from ibcmtool.sources.files.streams import Window
 
 
 def note_times(info: InputInfo, earliest: int, latest: int) -> None:
@@ -36,9 +30,7 @@ class InputEnd:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         info, window = self._info, self._window
         window.close()
         if error is not None and not isinstance(error, DamageError):

@@ -11,8 +11,9 @@ As for Wireshark, a block whose two lengths differ, or a packet of an undescribe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ibcmtool.model import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.input_end import note_times
 from ibcmtool.sources.files.pcap import MAX_CAPTURED
@@ -31,10 +32,7 @@ from ibcmtool.sources.files.pcapng_blocks import (
 )
 from ibcmtool.sources.files.records import NO_RUN, UNKNOWN, Record, RecordReader
 from ibcmtool.sources.files.scan import QPN_MASK, qpn_word
-
-if TYPE_CHECKING:
-    from ibcmtool.model import InputInfo
-    from ibcmtool.sources.files.streams import Window
+from ibcmtool.sources.files.streams import Window
 
 MAGIC = b"\n\r\r\n"
 PACKET: Final = 28  # where the packet begins in its block

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from math import gcd
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ibcmtool.model import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.pcap import MAX_CAPTURED
 from ibcmtool.sources.files.scan import FrameFilter
+from ibcmtool.sources.files.streams import Window
 from ibcmtool.wire.links import LINK_TYPES
-
-if TYPE_CHECKING:
-    from ibcmtool.model import InputInfo
-    from ibcmtool.sources.files.streams import Window
 
 SECTION = 0x0A0D0D0A
 INTERFACE = 1

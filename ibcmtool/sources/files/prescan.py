@@ -22,22 +22,18 @@ import signal
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ibcmtool.model import InputInfo
+from ibcmtool.model import Frame, InputInfo
 from ibcmtool.sources.files.input_end import note_times
 from ibcmtool.sources.files.scan import ScanRequest
 from ibcmtool.sources.files.streams import FileStream, Window
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ibcmtool.model import Frame
-
-    Walk = Callable[[Window, InputInfo], Iterator[Frame]]
-    Follow = Callable[[Window, int, int], int]
+Walk = Callable[[Window, InputInfo], Iterator[Frame]]
+Follow = Callable[[Window, int, int], int]
 
 LARGE = 1 << 26  # bytes: a second process pays for files of this size
 STRIPE = 1 << 24  # bytes

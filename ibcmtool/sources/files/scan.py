@@ -14,20 +14,15 @@ others.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Container
+from typing import Final
 
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.neighbours import announcement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
-    from ibcmtool.wire.network import Found
+from ibcmtool.wire.network import Found
 
 PATIENCE = 10_000  # frames behind a CM message among which data packets are worth a look
-REVIEW: Final = (
-    64  # so many frames of other shapes, and the shape is chosen anew if they were more than half of the frames
-)
+REVIEW: Final = 64  # frames of other shapes; the shape is chosen anew if they were more than half of all
 FARTHEST_BTH: Final = 256  # in a frame of a shape: what is unpacked must end within the slack of the window
 QPN: Final = 4  # where the BTH has its destination QP, with a byte of other bits in front
 LOWER_HALF: Final = 2  # of the QPN, in this word
@@ -45,14 +40,8 @@ class ScanRequest:
     follows. progress: called with the number of the frame that was reached, every now and then.
     """
 
-    __slots__ = ("everything", "progress", "until", "watched")
-
     def __init__(
-        self,
-        watched: Container[int] = (),
-        *,
-        everything: bool = False,
-        progress: Callable[[int], None] | None = None,
+        self, watched: Container[int] = (), *, everything: bool = False, progress: Callable[[int], None] | None = None
     ) -> None:
         self.watched = watched
         self.everything = everything
@@ -71,19 +60,6 @@ class FrameFilter:
     second: what the fields hold in frames of the shape. qpn_at: where the word with the QPN is in such a record. All
     four may change in `wants`. gsi: the lower half of QP 1, as `unpack` reads it.
     """
-
-    __slots__ = (
-        "_header",
-        "_inside",
-        "_link",
-        "_missed",
-        "_since",
-        "first",
-        "gsi",
-        "qpn_at",
-        "second",
-        "unpack",
-    )
 
     def __init__(self, link_type: int, header: str, inside: int = 0) -> None:
         """`header`: struct format of a record's header, byte order first, whose last `inside` bytes are the frame's."""

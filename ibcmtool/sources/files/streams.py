@@ -11,12 +11,10 @@ import io
 import os
 import stat
 import sys
-from typing import IO, TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable
+from typing import IO, Protocol, cast
 
 from ibcmtool.sources.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHUNK = 1 << 20  # bytes asked for at a time
 SLACK = 512  # bytes behind the data that can be unpacked, though they mean nothing

@@ -2,7 +2,7 @@
 
 All of them are one thing to the rest of the program: a `LiveSource`. It is opened (or refused, with the reason and what
 to do instead), runs in a thread of its own, delivers what arrives in batches, and is closed. Each is a package here,
-which declares what it is in a `SourceKind`, and is loaded when it is used.
+and is loaded when it is used.
 """
 
 from __future__ import annotations
@@ -12,18 +12,43 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from ibcmtool.sources.errors import SourceError
-from ibcmtool.sources.live.source import LiveSource, SourceKind
+from ibcmtool.sources.live.source import LiveSource, Offer, SourceKind
 
-__all__ = ["SOURCES", "LiveSource", "name_of", "source_kind", "source_of", "usage"]
+__all__ = ["SOURCES", "LiveSource", "name_of", "source_of", "usage"]
 
-# How a user names each, and its package. In this order they are listed.
+# By how a user names each. In this order they are listed.
 SOURCES = {
-    "kernel": "kernel",
-    "umad[:DEV[:PORT]]": "umad",
-    "iface:NAME": "interface",
-    "- (a capture on standard input)": "stdin",
-    "follow:FILE": "follow",
-    "replay:FILE[@SPEED]": "replay",
+    "kernel": SourceKind(
+        "kernel.source:KernelSource",
+        sees="every CM MAD that ib_cm sends or receives on this host, on InfiniBand and RoCE, whole, with the program "
+        "that sent it",
+        needs="root, kprobes, tracefs",
+    ),
+    "umad[:DEV[:PORT]]": SourceKind(
+        "umad.source:UmadSource",
+        sees="CM MADs sent to this host, where ib_cm does not own the class",
+        needs="root, ib_umad, no ib_cm",
+    ),
+    "iface:NAME": SourceKind(
+        "interface.source:InterfaceSource",
+        sees="soft RoCE, a mirror port; RDMA devices where libpcap can (mlx4, mlx5)",
+        needs="CAP_NET_RAW",
+    ),
+    "- (a capture on standard input)": SourceKind(
+        "stdin.source:StandardInput",
+        sees="a capture on standard input: `ibdump -w -`, `tcpdump -U --immediate-mode -w -`, over ssh",
+        extcap=False,
+    ),
+    "follow:FILE": SourceKind(
+        "follow.source:GrowingFile",
+        sees="a capture that grows, is rotated or replaced",
+        offer=Offer("follow:FILE", True, "a capture file that grows", "ibcmtool live follow:FILE"),
+    ),
+    "replay:FILE[@SPEED]": SourceKind(
+        "replay.source:Replay",
+        sees="a capture at its own pace, or faster (0: without pauses)",
+        offer=Offer("replay:FILE", True, "a capture played again", "ibcmtool live replay:FILE"),
+    ),
 }
 
 
@@ -32,18 +57,14 @@ def name_of(source: str) -> str:
     return re.split(r"[\[: ]", source, maxsplit=1)[0]
 
 
-def source_kind(source: str) -> SourceKind:
-    """What the package of one of SOURCES declares."""
-    kind: SourceKind = import_module(f"{__name__}.{SOURCES[source]}").SOURCE
-    return kind
-
-
 def source_of(text: str) -> LiveSource:
     """The source that a user names. Raises SourceError for a name that is none."""
     name, _, rest = text.partition(":")
-    for source in SOURCES:
+    for source, kind in SOURCES.items():
         if name_of(source) == name:
-            return source_kind(source).create(text, rest)
+            module, _, class_name = kind.made_by.partition(":")
+            made: LiveSource = getattr(import_module(f"{__name__}.{module}"), class_name)(text, rest)
+            return made
     raise SourceError(text, "is no live source", f"name one of {usage(SOURCES)}")
 
 

@@ -14,7 +14,7 @@ from ibcmtool.model import Frame
 from ibcmtool.sources.errors import shown
 from ibcmtool.sources.files import Capture, ScanRequest, open_stream
 from ibcmtool.sources.files.streams import ByteStream
-from ibcmtool.sources.live.source import Deliver
+from ibcmtool.sources.live.source import Deliver, LiveSource
 
 POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
 BATCH = 512  # packets
@@ -46,25 +46,12 @@ def packets(capture: Capture, watched: Container[int]) -> Iterator[Frame]:
     return capture.scan(scan_request)
 
 
-class CapturedSource:
+class CapturedSource(LiveSource):
     """A live source whose packets come from a capture. path: as the user named it."""
 
-    made_up = False
-    speed = 1.0
-    silence = ""
-
-    def __init__(self, name: str, rest: str) -> None:
-        self.name = name
-        self.dropped = 0
-        self.damaged = False
-        self.notes: list[str] = []
-        self.path = rest
-
-    def open(self) -> None:
-        """Nothing to do before the reading."""
-
-    def close(self) -> None:
-        """Nothing is kept open."""
+    def __init__(self, name: str, path: str) -> None:
+        super().__init__(name)
+        self.path = path
 
     def _read(self, stream: ByteStream, buffer: DeliveryBuffer, stop: Event, watched: Container[int]) -> Capture:
         """Every packet of one capture that is worth it."""

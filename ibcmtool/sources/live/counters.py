@@ -7,7 +7,6 @@ an answer that is given again by hand counts as two: what was sent cannot be com
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from ibcmtool.sources.live.ports import ROOT, Port, ports, text_of
@@ -78,20 +77,7 @@ class Comparison:
         }
         wrong = [message for message, (low, high) in counted.items() if not low <= self.captured[message] <= high]
         if wrong:
-            each = ", ".join(
-                f"{_count(counted[message][1], message)} ({self.captured[message]:,} captured)" for message in wrong
-            )
+            each = ", ".join(f"{counted[name][1]:,} {name} ({self.captured[name]:,} captured)" for name in wrong)
             return f"ib_cm counted other numbers of messages received than were captured: {each}"
-        total = sum(self.captured[message] for message in MESSAGES.values())
-        if not total:
-            return ""
-        each = ", ".join(_count(self.captured[message], message) for message in _present(self.captured))
-        return f"ib_cm counted as many messages received as were captured: {each}"
-
-
-def _present(counts: Counter[str]) -> Iterable[str]:
-    return [message for message in MESSAGES.values() if counts[message]]
-
-
-def _count(count: int, message: str) -> str:
-    return f"{count:,} {message}"
+        each = ", ".join(f"{self.captured[name]:,} {name}" for name in MESSAGES.values() if self.captured[name])
+        return f"ib_cm counted as many messages received as were captured: {each}" if each else ""

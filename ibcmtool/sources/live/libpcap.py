@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_int, c_ubyte, c_void_p, create_string_buffer, string_at
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from ibcmtool.sources.errors import SourceError
 
 NANOSECONDS = 1  # PCAP_TSTAMP_PRECISION_NANO
 UNKNOWN_NETMASK = -1  # PCAP_NETMASK_UNKNOWN
@@ -31,14 +33,6 @@ class PcapError(Exception):
         self.status = status
 
 
-class Packet(NamedTuple):
-    """One packet as libpcap hands it out."""
-
-    time: int  # ns since the epoch
-    data: bytes
-    wire_length: int
-
-
 class Handle:
     """A live capture on one device that lets a packet through as soon as it is there. Belongs to one thread."""
 
@@ -58,8 +52,7 @@ class Handle:
             _function("pcap_set_tstamp_precision")(self._pcap, NANOSECONDS)
             status = lib.pcap_activate(self._pcap)
             if status < 0:
-                said = _text(lib.pcap_geterr(self._pcap)) or _text(lib.pcap_statustostr(status))
-                raise PcapError(said, status)
+                raise PcapError(self._said() or _text(lib.pcap_statustostr(status)), status)
             if lib.pcap_setnonblock(self._pcap, 1, text) < 0:
                 raise PcapError(_text(text.value))
         except BaseException:
@@ -74,12 +67,11 @@ class Handle:
     def set_filter(self, expression: str) -> None:
         """Let the kernel hand out only what matches. Raises PcapError."""
         program = self._lib.bpf_program()
-        compiled = self._lib.pcap_compile(self._pcap, byref(program), expression.encode(), 1, UNKNOWN_NETMASK)
-        if compiled < 0:
-            raise PcapError(_text(self._lib.pcap_geterr(self._pcap)))
+        if self._lib.pcap_compile(self._pcap, byref(program), expression.encode(), 1, UNKNOWN_NETMASK) < 0:
+            raise PcapError(self._said())
         try:
             if self._lib.pcap_setfilter(self._pcap, byref(program)) < 0:
-                raise PcapError(_text(self._lib.pcap_geterr(self._pcap)))
+                raise PcapError(self._said())
         finally:
             self._lib.pcap_freecode(byref(program))
 
@@ -87,8 +79,11 @@ class Handle:
         """What to wait for."""
         return int(self._lib.pcap_get_selectable_fd(self._pcap))
 
-    def packets(self) -> Iterator[Packet]:
-        """Those that are there now. Raises PcapError when the device has gone."""
+    def packets(self) -> Iterator[tuple[int, bytes, int]]:
+        """Those that are there now: time (ns since the epoch), data, length on the wire.
+
+        Raises PcapError when the device has gone.
+        """
         following, pcap = self._lib.pcap_next_ex, self._pcap
         header, data, unit = self._header, self._data, self._unit
         header_at, data_at = byref(header), byref(data)
@@ -96,9 +91,9 @@ class Handle:
             head = header.contents
             stamp = head.ts
             time = stamp.tv_sec * 1_000_000_000 + stamp.tv_usec * unit
-            yield Packet(time, string_at(data, head.caplen), head.len)
+            yield time, string_at(data, head.caplen), head.len
         if status < 0:
-            raise PcapError(_text(self._lib.pcap_geterr(pcap)), status)
+            raise PcapError(self._said(), status)
 
     def dropped(self) -> int:
         """Packets that passed the filter and found the buffer full."""
@@ -108,13 +103,20 @@ class Handle:
     def close(self) -> None:
         self._lib.pcap_close(self._pcap)
 
+    def _said(self) -> str:
+        return _text(self._lib.pcap_geterr(self._pcap))
 
-def sniffs_rdma() -> bool:
+
+def sniffs_rdma(source: str) -> bool:
     """Whether the libpcap of this host was built to capture from RDMA devices: it brings libibverbs with it then.
 
-    Raises OSError where libpcap is not installed.
+    Raises SourceError, which names the source, where libpcap is not installed.
     """
-    _library()
+    try:
+        _library()
+    except OSError:
+        hint = "apt install libpcap0.8, or dnf install libpcap"
+        raise SourceError(source, "libpcap is not installed", hint) from None
     return "/libibverbs." in Path("/proc/self/maps").read_text()
 
 

@@ -6,7 +6,10 @@ says where they are what is missing.
 
 from __future__ import annotations
 
-from ibcmtool.sources.live import SOURCES, source_kind
+from collections.abc import Iterator
+from importlib import import_module
+
+from ibcmtool.sources.live import SOURCES
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.ports import ports
 from ibcmtool.sources.live.source import Offer
@@ -14,8 +17,17 @@ from ibcmtool.sources.live.source import Offer
 
 def offers(host: Host | None = None) -> list[Offer]:
     """Of every source, those of this host's devices one by one; at last the kernel's counters, which are none."""
-    host = Host() if host is None else host
-    return [*(offer for source in SOURCES for offer in source_kind(source).offers(host)), _counters(host)]
+    return list(_offers(Host() if host is None else host))
+
+
+def _offers(host: Host) -> Iterator[Offer]:
+    for kind in SOURCES.values():
+        if kind.offer is not None:
+            yield kind.offer
+        else:
+            package = kind.made_by.partition(".")[0]
+            yield from import_module(f"ibcmtool.sources.live.{package}.offers").offers(host)
+    yield _counters(host)
 
 
 def _counters(host: Host) -> Offer:

@@ -28,7 +28,8 @@ class Port(NamedTuple):
 
 def ports(root: Path = ROOT) -> list[Port]:
     """All ports, by device and number; none where no RDMA device is, or none may be looked at."""
-    return sorted(_ports(root), key=lambda port: (port.device, port.number))
+    found = [port_at(path) for path in (root / DEVICES).glob("*/ports/*") if path.name.isdigit()]
+    return sorted(found, key=lambda port: (port.device, port.number))
 
 
 def gids(port: Port) -> Iterator[bytes]:
@@ -42,12 +43,8 @@ def gids(port: Port) -> Iterator[bytes]:
 
 def net_devices(port: Port) -> list[str]:
     """The network interfaces that carry the port's GIDs (RoCE), the first one first."""
-    names: dict[str, None] = {}
-    for entry in sorted((port.path / "gid_attrs" / "ndevs").glob("*")):
-        name = text_of(entry)
-        if name:
-            names[name] = None
-    return list(names)
+    names = map(text_of, sorted((port.path / "gid_attrs" / "ndevs").glob("*")))
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def text_of(path: Path) -> str:
@@ -56,12 +53,6 @@ def text_of(path: Path) -> str:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _ports(root: Path) -> Iterator[Port]:
-    for path in (root / DEVICES).glob("*/ports/*"):
-        if path.name.isdigit():
-            yield port_at(path)
 
 
 def port_at(path: Path, read: Callable[[Path], str] = text_of) -> Port:

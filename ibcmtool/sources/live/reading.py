@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from threading import Event, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ibcmtool.model import Frame
 from ibcmtool.sources.live import LiveSource
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 BATCHES = 16
 PATIENCE = 0.2  # seconds between two looks at `stop`
@@ -57,9 +55,7 @@ class Reading:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         for source, thread in zip(self._sources, self._threads, strict=True):
             thread.join(FAREWELL)
@@ -90,12 +86,9 @@ class Reading:
         self._put(Batch(index, error=error, ended=True))
 
     def _put(self, batch: Batch) -> None:
-        while not self._offer(batch) and not self._stop.is_set():
-            pass
-
-    def _offer(self, batch: Batch) -> bool:
-        try:
-            self._queue.put(batch, timeout=PATIENCE)
-        except queue.Full:
-            return False
-        return True
+        while True:
+            with suppress(queue.Full):
+                self._queue.put(batch, timeout=PATIENCE)
+                return
+            if self._stop.is_set():
+                return

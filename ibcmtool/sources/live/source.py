@@ -1,40 +1,53 @@
-"""What a live source is: what it declares of itself, and what it does while it runs."""
+"""What a live source is: what it does while it runs, and what is declared of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Sequence
 from threading import Event
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ibcmtool.model import Frame
-from ibcmtool.sources.live.host import Host
+from ibcmtool.sources.errors import SourceError
 
 Deliver = Callable[[Sequence[Frame]], None]
 """Takes packets as they arrive. Their numbers do not count: whoever takes them numbers what it keeps."""
 
 
-class LiveSource(Protocol):
+class LiveSource(ABC):
     """A source of live packets. `open`, then `run` in a thread, then `close`."""
 
-    name: str  # as the user named it
-    silence: str  # what to look at when nothing arrives, one line
-    made_up: bool  # its packets are built around bare MADs: their PSN and ICRC say nothing
-    speed: float  # seconds of capture time that pass in a second
-    dropped: int  # packets lost so far, as far as the source knows
-    damaged: bool  # what came could not be read to its end
-    notes: list[str]  # what happened that the user must know: a file replaced, a stream damaged; only ever grows
+    silence = ""  # what to look at when nothing arrives, one line
+    made_up = False  # its packets are built around bare MADs: their PSN and ICRC say nothing
+    speed = 1.0  # seconds of capture time that pass in a second
 
+    def __init__(self, name: str) -> None:
+        self.name = name  # as the user named it
+        self.dropped = 0  # packets lost so far, as far as the source knows
+        self.damaged = False  # what came could not be read to its end
+        self.notes: list[str] = []  # what happened that the user must know; only ever grows
+
+    @abstractmethod
     def open(self) -> None:
         """Begin. Raises SourceError where this host does not offer it: why, and what to do instead."""
 
+    @abstractmethod
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
         """Deliver packets until the source ends or `stop` is set, which it notices within half a second.
 
         watched: QPNs whose data packets are worth delivering, where the source sees such. SourceError as for `open`.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (some keep nothing open)
         """Let go of everything; called once, also when `open` or `run` failed half way."""
+
+    def refusal(self, problem: str, hint: str = "") -> SourceError:
+        """The error that this source cannot be had, or not any more."""
+        return SourceError(self.name, problem, hint)
+
+    def note(self, text: str) -> None:
+        """Something happened that the user must know."""
+        self.notes.append(f"{self.name}: {text}")
 
 
 class Offer(NamedTuple):
@@ -47,13 +60,10 @@ class Offer(NamedTuple):
 
 
 class SourceKind(NamedTuple):
-    """One kind of live source, as its package declares it; how a user names it stands in the list of all of them.
+    """One kind of live source. Nothing of it is loaded before it is used: to be listed, it costs next to nothing."""
 
-    The functions load what they need when they are called: to be listed, a source costs next to nothing.
-    """
-
+    made_by: str  # module and class: takes all that the user wrote, and what of it stands behind the colon
     sees: str  # one line of Markdown
-    needs: str  # privileges, modules; "" for nothing
-    create: Callable[[str, str], LiveSource]  # from all that the user wrote, and what of it stands behind the colon
-    offers: Callable[[Host], Iterator[Offer]]  # one or more, without opening anything that could be seen elsewhere
+    needs: str = ""  # privileges, modules
+    offer: Offer | None = None  # of every host; else `offers` in offers.py beside the module tells
     extcap: bool = True  # Wireshark can start it

@@ -17,7 +17,7 @@ from ibcmtool.sources.live.source import Offer
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TracingHost]:
-    monkeypatch.setattr(interfaces, "sniffs_rdma", lambda: False)
+    monkeypatch.setattr(interfaces, "sniffs_rdma", lambda _: False)
     monkeypatch.setattr(interfaces, "_may_capture", lambda: True)
     made = TracingHost(tmp_path, monkeypatch)
     yield made
@@ -70,7 +70,7 @@ def test_an_adapter_for_ethernet(machine: TracingHost) -> None:
 
 
 def test_a_libpcap_that_can_sniff(machine: TracingHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interfaces, "sniffs_rdma", lambda: True)
+    monkeypatch.setattr(interfaces, "sniffs_rdma", lambda _: True)
     for name, driver in (("mlx5_0", "mlx5_core"), ("irdma0", "irdma")):
         machine.port(f"{name}:1", "Ethernet")
         adapter(machine, name, driver)
@@ -106,10 +106,10 @@ def test_infiniband_without_ib_cm(machine: TracingHost, monkeypatch: pytest.Monk
 
 
 def test_no_rdma_device_and_no_privileges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> bool:
+    def missing() -> None:
         raise OSError("libpcap.so.1: cannot open shared object file")
 
-    monkeypatch.setattr(interfaces, "sniffs_rdma", missing)
+    monkeypatch.setattr("ibcmtool.sources.live.libpcap._library", missing)
     found = {offer.source: offer for offer in offers.offers(Host(tmp_path, uid=1000))}
     assert found["kernel"] == Offer("kernel", False, "only root may trace the kernel", "run sudo ibcmtool live kernel")
     assert found["umad"] == Offer("umad", False, "no RDMA device is here", "")

@@ -69,7 +69,7 @@ class GrowingFile(CapturedSource):
 
     def open(self) -> None:
         if not self.path:
-            raise SourceError(self.name, "names no file", "write follow:FILE")
+            raise self.refusal("names no file", "write follow:FILE")
         try:
             kind = Path(self.path).stat()
         except FileNotFoundError:
@@ -78,9 +78,8 @@ class GrowingFile(CapturedSource):
         except OSError as error:
             raise SourceError(self.path, f"cannot be opened: {error.strerror or error}", "check the path") from None
         if not stat.S_ISREG(kind.st_mode):
-            raise SourceError(
-                self.path, "is no regular file, so it cannot grow", f"pipe it: ibcmtool live - < {self.path}"
-            )
+            hint = f"pipe it: ibcmtool live - < {self.path}"
+            raise SourceError(self.path, "is no regular file, so it cannot grow", hint)
         FileStream(self.path).close()  # refuses what may not be read
 
     def run(self, deliver: Deliver, stop: Event, watched: Container[int]) -> None:
@@ -92,13 +91,10 @@ class GrowingFile(CapturedSource):
             stream = GrowingStream(self.path, stop, buffer.flush)
             capture = self._read(stream, buffer, stop, watched)
             if stream.replaced:
-                rest = (
-                    f"; the old one ended in the middle of a record ({capture.info.damage})"
-                    if capture.info.truncated
-                    else ""
-                )
+                info = capture.info
+                rest = f"; the old one ended in the middle of a record ({info.damage})" if info.truncated else ""
                 self.notes.append(
-                    f"{self.path} was replaced after {capture.info.frames:,} frames: going on with the new one{rest}"
+                    f"{self.path} was replaced after {info.frames:,} frames: going on with the new one{rest}"
                 )
             elif not stop.is_set():
                 self._damage(capture)

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.alternatives import SNIFFED_DRIVERS, driver, is_iwarp, is_software, other_ways
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.libpcap import sniffs_rdma
@@ -16,9 +17,9 @@ from ibcmtool.sources.live.source import Offer
 def offers(host: Host) -> Iterator[Offer]:
     """Interfaces that carry RoCE packets, RDMA devices that libpcap can capture from, and any other one."""
     try:
-        sniffs = sniffs_rdma()
-    except OSError:
-        yield Offer("iface:NAME", False, "libpcap is not installed", "apt install libpcap0.8, or dnf install libpcap")
+        sniffs = sniffs_rdma("iface:NAME")
+    except SourceError as error:
+        yield Offer("iface:NAME", False, error.problem, error.hint)
         return
     missing = "" if _may_capture() else "capturing needs CAP_NET_RAW"
     carriers: dict[str, Port] = {}

@@ -25,7 +25,7 @@ from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.alternatives import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, net_devices, ports
-from ibcmtool.sources.live.source import Deliver
+from ibcmtool.sources.live.source import Deliver, LiveSource
 from ibcmtool.wire import link_types
 from ibcmtool.wire.links import LINK_TYPES
 
@@ -44,21 +44,16 @@ ARPHRD_INFINIBAND = 32
 PACKET_OTHERHOST, PACKET_OUTGOING = 3, 4  # of Linux cooked headers
 
 
-class InterfaceSource:
+class InterfaceSource(LiveSource):
     """One network interface, `any` for all of them, or an RDMA device.
 
     buffer_size: bytes that the kernel may hold for us. root: where sysfs is looked for (tests have their own).
     """
 
-    made_up = False
-    speed = 1.0
+    silence = "open connections send no CM messages, and a RoCE adapter shows the host none of its packets"
 
     def __init__(self, name: str, rest: str, buffer_size: int = BUFFER_SIZE, root: Path = ROOT) -> None:
-        self.name = name
-        self.silence = "open connections send no CM messages, and a RoCE adapter shows the host none of its packets"
-        self.dropped = 0
-        self.damaged = False
-        self.notes: list[str] = []
+        super().__init__(name)
         self._device = rest
         self._buffer_size = buffer_size
         self._root = root
@@ -69,26 +64,21 @@ class InterfaceSource:
         self._sniffs_rdma = False
 
     def open(self) -> None:
-        try:
-            self._sniffs_rdma = sniffs_rdma()
-        except OSError:
-            hint = "apt install libpcap0.8, or dnf install libpcap"
-            raise SourceError(self.name, "libpcap is not installed", hint) from None
+        self._sniffs_rdma = sniffs_rdma(self.name)
         self._check_name()
         try:
             self._handle = handle = Handle(self._device, SNAP_LENGTH, self._buffer_size)
             if handle.link_type not in LINK_TYPES:
-                raise SourceError(
-                    self.name, link_types.problem([handle.link_type]), f"name another interface: {_interfaces()}"
-                )
+                hint = f"name another interface: {_interfaces()}"
+                raise self.refusal(link_types.problem([handle.link_type]), hint)
             handle.set_filter(LINK_TYPES[handle.link_type].capture_filter())
         except PcapError as error:
             raise self._refusal(error) from None
         if self._device == ANY:
             # Recent kernels give cooked frames the EtherType behind all tags, while one of two tags is still there.
-            self.notes.append(
-                f"{self.name}: a packet that passes two interfaces is seen twice, and counts once (X05); those with "
-                "two VLAN tags are seen on a named interface only"
+            self.note(
+                "a packet that passes two interfaces is seen twice, and counts once (X05); those with two VLAN tags "
+                "are seen on a named interface only"
             )
         self._adapters = offloading(self._device, self._root)
         if self._adapters:
@@ -110,7 +100,7 @@ class InterfaceSource:
                 if not self._take(frames):
                     return
             except PcapError as error:
-                raise SourceError(self.name, f"capturing ended: {error}", "check ip link") from None
+                raise self.refusal(f"capturing ended: {error}", "check ip link") from None
             finally:
                 if frames:
                     deliver(frames)
@@ -122,7 +112,7 @@ class InterfaceSource:
                 doubtful = False
             elif doubtful and now - begun > SUSPICIOUS:
                 doubtful = False
-                self.notes.append(f"{self.name}: no CM message in {SUSPICIOUS:.0f} s; {self._unseen()}")
+                self.note(f"no CM message in {SUSPICIOUS:.0f} s; {self._unseen()}")
 
     def close(self) -> None:
         self._count()
@@ -162,44 +152,36 @@ class InterfaceSource:
         """Whether there is such a device. Raises SourceError; learns the MAC addresses."""
         name = self._device
         if not name:
-            raise SourceError(self.name, "names no interface", f"there are {_interfaces()}")
+            raise self.refusal("names no interface", f"there are {_interfaces()}")
         if name == ANY:
             return
         mac, kind = _hardware_address(name)
         if kind == ARPHRD_INFINIBAND:
-            raise SourceError(
-                self.name, "is IP over InfiniBand, where no CM message passes", "ibcmtool sources says what shows them"
-            )
+            hint = "ibcmtool sources says what shows them"
+            raise self.refusal("is IP over InfiniBand, where no CM message passes", hint)
         if mac is not None:
             self._own = frozenset({mac}) if any(mac) else frozenset()
             return
         mine = [port for port in ports(self._root) if port.device == name]
         if not mine:
-            raise SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
+            raise self.refusal("there is no such interface", f"there are {_interfaces()}")
         if is_iwarp(mine[0], self._root):
-            raise SourceError(self.name, "is an iWARP device, whose connections are TCP's, without CM messages")
+            raise self.refusal("is an iWARP device, whose connections are TCP's, without CM messages")
         if not self._sniffs_rdma:
-            raise SourceError(
-                self.name,
-                "is an RDMA device, and the libpcap of this host was built without RDMA support",
-                other_ways(mine[0], self._root) or "build libpcap with libibverbs",
-            )
+            hint = other_ways(mine[0], self._root) or "build libpcap with libibverbs"
+            raise self.refusal("is an RDMA device, and the libpcap of this host was built without RDMA support", hint)
         macs = {_hardware_address(one)[0] for port in mine for one in net_devices(port)}
         self._own = frozenset(mac for mac in macs if mac is not None)
 
     def _refusal(self, error: PcapError) -> SourceError:
         if error.status in (NO_PERMISSION, NO_PROMISCUOUS):
-            python = os.path.realpath(sys.executable)
-            return SourceError(
-                self.name,
-                "capturing needs the capability CAP_NET_RAW",
-                f"run it with sudo, or once sudo setcap cap_net_raw+ep {python}",
-            )
+            hint = f"run it with sudo, or once sudo setcap cap_net_raw+ep {os.path.realpath(sys.executable)}"
+            return self.refusal("capturing needs the capability CAP_NET_RAW", hint)
         if error.status == NOT_UP:
-            return SourceError(self.name, "the interface is down", f"run ip link set {self._device} up")
+            return self.refusal("the interface is down", f"run ip link set {self._device} up")
         if error.status == NO_SUCH_DEVICE:
-            return SourceError(self.name, "there is no such interface", f"there are {_interfaces()}")
-        return SourceError(self.name, f"cannot be captured from: {error}", f"there are {_interfaces()}")
+            return self.refusal("there is no such interface", f"there are {_interfaces()}")
+        return self.refusal(f"cannot be captured from: {error}", f"there are {_interfaces()}")
 
     def _unseen(self) -> str:
         names = ", ".join(self._adapters)

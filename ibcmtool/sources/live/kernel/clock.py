@@ -46,11 +46,7 @@ class KernelClock:
 
     def _distance(self) -> int:
         """Time of day minus trace clock, as exact as it can be read."""
-        best, distance = None, 0
-        for _ in range(PAIRS):
-            before = self._read(self._id)
-            now = self._read(time.CLOCK_REALTIME)
-            after = self._read(self._id)
-            if best is None or after - before < best:
-                best, distance = after - before, now - (before + after) // 2
-        return distance
+        clocks = (self._id, time.CLOCK_REALTIME, self._id)
+        readings = [tuple(map(self._read, clocks)) for _ in range(PAIRS)]
+        before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
+        return now - (before + after) // 2

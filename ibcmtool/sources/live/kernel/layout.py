@@ -101,76 +101,57 @@ def _module(path: Path, kernel: Btf) -> Btf:
     return Btf(path.read_bytes(), kernel) if path.exists() else kernel
 
 
-class _Fetch:
-    """Builds fetch arguments: `+offset(+offset($argN))` reads from the outside what is written from the inside."""
+def _layout(origin: str, places: Places, receive: int, send: int) -> Layout:
+    """The fetch arguments: `+offset(+offset($argN))` reads from the outside what is written from the inside."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
-
-    def at(self, start: str, *steps: tuple[str, str], form: str = "") -> str | None:
-        """The last step's member, reached through pointers; None where one of them is unknown.
+    def fetch(start: str, *steps: tuple[str, str] | int, form: str = "") -> str | None:
+        """The last step's member (or what is at that offset), through pointers; None where one of them is unknown.
 
         form: how to print it; by default as a hex number of its own size.
         """
         text, size = start, 8
         for step in steps:
-            place = self._places(*step)
+            place = Member(step, 8) if isinstance(step, int) else places(*step)
             if place is None:
                 return None
             text, size = f"+{place.offset}({text})", place.size
         return f"{text}:{form or f'x{8 * size}'}"
 
-
-def _layout(origin: str, places: Places, receive: int, send: int) -> Layout:
     wc, buffer, agent = f"$arg{receive}", f"$arg{send}", "$arg1"
-    fetch = _Fetch(places)
-    mad = places("ib_mad_recv_wc", "recv_buf.mad")
-    grh = places("ib_mad_recv_wc", "recv_buf.grh")
-    sent = places("ib_mad_send_buf", "mad")
-    if mad is None or grh is None or sent is None:
+    mad, grh, sent = ("ib_mad_recv_wc", "recv_buf.mad"), ("ib_mad_recv_wc", "recv_buf.grh"), ("ib_mad_send_buf", "mad")
+    if None in (places(*mad), places(*grh), places(*sent)):
         raise UnknownLayoutError("ib_mad_recv_wc or ib_mad_send_buf has other members")
-    work, of_buffer = ("ib_mad_recv_wc", "wc"), ("ib_mad_send_buf", "mad_agent")
+    work, sender, device = ("ib_mad_recv_wc", "wc"), ("ib_mad_send_buf", "mad_agent"), ("ib_mad_agent", "device")
     of_id = ("ib_mad_send_buf", "context")  # ib_cm's cm_id_private, or nothing where a MAD is answered without state
+    gid_of = (("ib_mad_send_buf", "ah"), ("ib_ah", "sgid_attr"))
     return Layout(
         origin,
         receive=_known(
-            ("mad", f"+0(+{mad.offset}({wc})):x64[32]"),
-            ("grh", f"+0(+{grh.offset}({wc})):x64[5]"),
-            ("flags", fetch.at(wc, work, ("ib_wc", "wc_flags"))),
-            ("slid", fetch.at(wc, work, ("ib_wc", "slid"))),
-            ("path", fetch.at(wc, work, ("ib_wc", "dlid_path_bits"))),
-            ("port", fetch.at(agent, ("ib_mad_agent", "port_num"))),
-            ("device", fetch.at(agent, ("ib_mad_agent", "device"), ("ib_device", "name"), form="string")),
+            mad=fetch(wc, mad, 0, form="x64[32]"),
+            grh=fetch(wc, grh, 0, form="x64[5]"),
+            flags=fetch(wc, work, ("ib_wc", "wc_flags")),
+            slid=fetch(wc, work, ("ib_wc", "slid")),
+            path=fetch(wc, work, ("ib_wc", "dlid_path_bits")),
+            port=fetch(agent, ("ib_mad_agent", "port_num")),
+            device=fetch(agent, device, ("ib_device", "name"), form="string"),
         ),
         send=_known(
-            ("cls", f"+1(+{sent.offset}({buffer})):u8"),
-            ("mad", f"+0(+{sent.offset}({buffer})):x64[32]"),
+            cls=fetch(buffer, sent, 1, form="u8"),
+            mad=fetch(buffer, sent, 0, form="x64[32]"),
             # A pointer that is null makes what is fetched through it garbage, so the pointers are fetched, too.
-            ("id", fetch.at(buffer, of_id, form="x64")),
-            ("dgid", fetch.at(buffer, of_id, ("cm_id_private", "av.ah_attr.grh.dgid"), form="x64[2]")),
-            ("flags", fetch.at(buffer, of_id, ("cm_id_private", "av.ah_attr.ah_flags"))),
-            ("dlid", fetch.at(buffer, of_id, ("cm_id_private", "av.ah_attr.ib.dlid"))),
-            ("attr", fetch.at(buffer, ("ib_mad_send_buf", "ah"), ("ib_ah", "sgid_attr"))),
-            (
-                "sgid",
-                fetch.at(
-                    buffer,
-                    ("ib_mad_send_buf", "ah"),
-                    ("ib_ah", "sgid_attr"),
-                    ("ib_gid_attr", "gid"),
-                    form="x64[2]",
-                ),
-            ),
-            ("port", fetch.at(buffer, of_buffer, ("ib_mad_agent", "port_num"))),
-            ("by", fetch.at(buffer, of_buffer, ("ib_mad_agent", "recv_handler"), form="symbol")),
-            (
-                "device",
-                fetch.at(buffer, of_buffer, ("ib_mad_agent", "device"), ("ib_device", "name"), form="string"),
-            ),
-            ("comm", "$comm"),
+            id=fetch(buffer, of_id, form="x64"),
+            dgid=fetch(buffer, of_id, ("cm_id_private", "av.ah_attr.grh.dgid"), form="x64[2]"),
+            flags=fetch(buffer, of_id, ("cm_id_private", "av.ah_attr.ah_flags")),
+            dlid=fetch(buffer, of_id, ("cm_id_private", "av.ah_attr.ib.dlid")),
+            attr=fetch(buffer, *gid_of),
+            sgid=fetch(buffer, *gid_of, ("ib_gid_attr", "gid"), form="x64[2]"),
+            port=fetch(buffer, sender, ("ib_mad_agent", "port_num")),
+            by=fetch(buffer, sender, ("ib_mad_agent", "recv_handler"), form="symbol"),
+            device=fetch(buffer, sender, device, ("ib_device", "name"), form="string"),
+            comm="$comm",
         ),
     )
 
 
-def _known(*arguments: tuple[str, str | None]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, text) for name, text in arguments if text is not None)
+def _known(**arguments: str | None) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text) for name, text in arguments.items() if text is not None)

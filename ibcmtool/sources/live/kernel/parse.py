@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
+from collections import defaultdict
 from typing import NamedTuple
 
 LINE = re.compile(
@@ -82,20 +83,21 @@ def parse(line: bytes, *, little: bool = sys.byteorder == "little") -> TraceReco
     if event not in (b"rx", b"tx"):
         return None
     words = LITTLE_WORDS if little else WORDS
-    values = {name: array or string or plain for name, array, string, plain in VALUE.findall(rest)}
-    mad = _bytes(values.get(b"mad"), MAD, words)
+    values: defaultdict[bytes, bytes] = defaultdict(bytes)
+    values.update({name: array or string or plain for name, array, string, plain in VALUE.findall(rest)})
+    mad = _bytes(values[b"mad"], MAD, words)
     if mad is None:
         return None
-    port, device = _number(values.get(b"port")), _text(values.get(b"device", b""))
-    flags = _number(values.get(b"flags"))
+    port, device = _number(values[b"port"]), _text(values[b"device"])
+    flags = _number(values[b"flags"])
     if event == b"rx":
-        grh = _bytes(values.get(b"grh"), GRH, words)
+        grh = _bytes(values[b"grh"], GRH, words)
         if grh is None:
             return None
-        slid, path = _number(values.get(b"slid")), _number(values.get(b"path"))
+        slid, path = _number(values[b"slid"]), _number(values[b"path"])
         return ReceivedMad(time, mad, grh, flags, slid, path, port, device)
     by_cm = values.get(b"by", b"cm_recv_handler").startswith(b"cm_recv_handler")
-    followed = by_cm and bool(_number(values.get(b"id")))
+    followed = by_cm and bool(_number(values[b"id"]))
     program = PROGRAM.search(rest)
     return SentMad(
         time,
@@ -103,29 +105,25 @@ def parse(line: bytes, *, little: bool = sys.byteorder == "little") -> TraceReco
         _text(program[1] if program is not None else found["task"]),
         int(found["pid"]),
         by_cm,
-        dgid=_bytes(values.get(b"dgid"), GID, words) if followed else None,
-        dlid=_number(values.get(b"dlid")) if followed else None,
+        dgid=_bytes(values[b"dgid"], GID, words) if followed else None,
+        dlid=_number(values[b"dlid"]) if followed else None,
         routed=bool(flags & 1) if followed and flags is not None else None,
-        sgid=_bytes(values.get(b"sgid"), GID, words) if _number(values.get(b"attr")) else None,
+        sgid=_bytes(values[b"sgid"], GID, words) if _number(values[b"attr"]) else None,
         port=port,
         device=device,
     )
 
 
-def _bytes(text: bytes | None, size: int, words: dict[int, struct.Struct]) -> bytes | None:
+def _bytes(text: bytes, size: int, words: dict[int, struct.Struct]) -> bytes | None:
     """Memory printed as {0x1,0x2,...}."""
-    if text is None:
-        return None
     try:
         return words[size].pack(*[int(word, 16) for word in text.split(b",")])
     except (ValueError, struct.error):
         return None
 
 
-def _number(text: bytes | None) -> int | None:
-    """A number printed in decimal or hex; None for what is none: (fault)."""
-    if text is None:
-        return None
+def _number(text: bytes) -> int | None:
+    """A number printed in decimal or hex; None for what is none: nothing, or (fault)."""
     try:
         return int(text, 0)
     except ValueError:

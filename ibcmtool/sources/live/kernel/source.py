@@ -13,17 +13,16 @@ from threading import Event
 from dissectors.recognition import CM_ATTRIBUTES
 from ibcmtool.formatting import duration
 from ibcmtool.model import Address, Frame
-from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.counters import Comparison
 from ibcmtool.sources.live.host import Host
-from ibcmtool.sources.live.kernel.addresses import Addresses
+from ibcmtool.sources.live.kernel.addresses import Addresses, Pair
 from ibcmtool.sources.live.kernel.clock import KernelClock
 from ibcmtool.sources.live.kernel.parse import ReceivedMad, SendAttempt, SentMad, TraceRecord, parse
 from ibcmtool.sources.live.kernel.programs import Programs
 from ibcmtool.sources.live.kernel.retries import Retries
 from ibcmtool.sources.live.kernel.traced_kernel import OTHERS, TracedKernel
 from ibcmtool.sources.live.kernel.tracefs import Tracing
-from ibcmtool.sources.live.source import Deliver
+from ibcmtool.sources.live.source import Deliver, LiveSource
 from ibcmtool.wire.header_readers import read_attribute
 from ibcmtool.wire.synthetic import Packets
 
@@ -34,20 +33,16 @@ LOOKS = 20  # rounds between two looks at what was lost
 HEAD = b"\x01\x07\x02\x03"  # base version, class CommMgt, class version, method Send: how ib_cm's MADs begin
 
 
-class KernelSource:
+class KernelSource(LiveSource):
     """The running kernel. host: whose it is (tests have their own)."""
 
     silence = "no program connects, and none disconnects: open connections send no CM messages"
     made_up = True
-    speed = 1.0
 
     def __init__(self, name: str, rest: str, host: Host | None = None) -> None:
+        super().__init__(name)
         if rest:
-            raise SourceError(name, "takes nothing behind the colon", "write live kernel")
-        self.name = name
-        self.dropped = 0
-        self.damaged = False
-        self.notes: list[str] = []
+            raise self.refusal("takes nothing behind the colon", "write live kernel")
         self._kernel = TracedKernel(host if host is not None else Host())
         self._tracing: Tracing | None = None
         self._comparison: Comparison | None = None
@@ -59,7 +54,7 @@ class KernelSource:
         tracefs = self._kernel.tracefs(self.name)
         layout = self._kernel.layout(self.name)
         if layout.origin != "BTF":
-            self.notes.append(f"{self.name}: offsets by {layout.origin}, as there is no BTF of ib_cm")
+            self.note(f"offsets by {layout.origin}, as there is no BTF of ib_cm")
         self._packets = Packets()
         self._packets.frame(0, Address(), Address(), b"")  # loads what it takes: no MAD shall wait for that
         tracing = Tracing(tracefs, os.getpid(), self._kernel.root / "proc")
@@ -72,7 +67,7 @@ class KernelSource:
         comparison.begin()
         self._comparison = comparison
         if not tracing.sees_attempts:
-            self.notes.append(f"{self.name}: Linux {self._kernel.release} does not tell when ib_mad sends a MAD again")
+            self.note(f"Linux {self._kernel.release} does not tell when ib_mad sends a MAD again")
         self._clock = KernelClock(tracing.clock)
         self._addresses = Addresses(self._kernel.root)
         self._programs = Programs(self._kernel.root / "proc")
@@ -111,19 +106,15 @@ class KernelSource:
         if self._comparison is None:
             return
         if self.dropped:
-            self.notes.append(
-                f"{self.name}: {self.dropped:,} events were lost, as the kernel's buffer was read too slowly"
-            )
+            self.note(f"{self.dropped:,} events were lost, as the kernel's buffer was read too slowly")
         sentence = self._comparison.sentence()
         if sentence:
-            self.notes.append(f"{self.name}: {sentence}")
+            self.note(sentence)
         if self._retries.unknown:
-            self.notes.append(
-                f"{self.name}: {self._retries.unknown:,} times a message was sent again whose first sending was before "
-                "the start: not shown"
-            )
+            times = f"{self._retries.unknown:,} times"
+            self.note(f"{times} a message was sent again whose first sending was before the start: not shown")
         if self._senseless:
-            self.notes.append(f"{self.name}: {self._senseless:,} MADs made no sense and were left out")
+            self.note(f"{self._senseless:,} MADs made no sense and were left out")
 
     def _read(self, tracing: Tracing) -> tuple[list[TraceRecord], bool]:
         """What was traced since the last time, and whether there is more. By time: each CPU has a buffer of its own."""
@@ -142,25 +133,24 @@ class KernelSource:
             if isinstance(record, SendAttempt):
                 posted = self._retries.attempt(record.tid, record.attribute)
                 if posted is not None:
-                    ours, theirs = posted.pair
-                    frame = self._frame(record, ours, theirs, posted.mad)
-                    yield frame._replace(direction="out", process=posted.process)
+                    yield self._sent(record.time, posted.mad, posted.pair, posted.process)
             elif not self._makes_sense(record):
                 self._senseless += 1
             elif isinstance(record, ReceivedMad):
                 ours, theirs = self._addresses.received(record)
                 if self._comparison is not None:
                     self._comparison.captured[CM_ATTRIBUTES.get(read_attribute(record.mad, 0)[0], "")] += 1
-                yield self._frame(record, theirs, ours, record.mad)._replace(direction="in")
+                frame = self._packets.frame(self._clock.wall(record.time), theirs, ours, record.mad)
+                yield frame._replace(direction="in")
             else:
                 pair = self._addresses.sent(record)
                 process = self._programs.name(record.task, record.thread)
                 self._retries.post(record.mad, pair, process)
-                frame = self._frame(record, pair.ours, pair.theirs, record.mad)
-                yield frame._replace(direction="out", process=process)
+                yield self._sent(record.time, record.mad, pair, process)
 
-    def _frame(self, record: TraceRecord, source: Address, destination: Address, mad: bytes) -> Frame:
-        return self._packets.frame(self._clock.wall(record.time), source, destination, mad)
+    def _sent(self, time: int, mad: bytes, pair: Pair, process: str) -> Frame:
+        frame = self._packets.frame(self._clock.wall(time), pair.ours, pair.theirs, mad)
+        return frame._replace(direction="out", process=process)
 
     def _makes_sense(self, record: ReceivedMad | SentMad) -> bool:
         """Whether the bytes begin as a CM MAD does. Raises SourceError where not even the first ones do."""
@@ -169,8 +159,7 @@ class KernelSource:
             self._sensible.add(type(record))
             return True
         if type(record) not in self._sensible:
-            raise SourceError(
-                self.name,
+            raise self.refusal(
                 f"where a CM MAD should begin with {HEAD.hex(' ')}, Linux {self._kernel.release} has "
                 f"{mad[:4].hex(' ')}: its structures are others than expected",
                 OTHERS,
@@ -181,6 +170,4 @@ class KernelSource:
         moved = self._clock.compare()
         if moved:
             way = "forward" if moved > 0 else "back"
-            self.notes.append(
-                f"{self.name}: the time of day was set {way} by {duration(abs(moved))}; times go on as before"
-            )
+            self.note(f"the time of day was set {way} by {duration(abs(moved))}; times go on as before")

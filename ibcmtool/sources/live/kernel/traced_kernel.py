@@ -25,21 +25,24 @@ class TracedKernel:
         """The mount point of tracefs, with all that is needed in it. Raises SourceError."""
         if self._uid != 0:
             raise SourceError(name, "only root may trace the kernel", "run sudo ibcmtool live kernel")
-        tracing = self._mounted()
+        tracing = next((self.root / place for place in TRACING if _is_there(self.root / place / "trace_pipe")), None)
         if tracing is None:
             raise SourceError(name, "tracefs is not mounted", "run mount -t tracefs tracefs /sys/kernel/tracing")
         if not _is_there(tracing / "kprobe_events"):
             if self._locked_down():
                 raise SourceError(name, "the kernel is locked down (confidentiality) and forbids probes", OTHERS)
             raise SourceError(name, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)", OTHERS)
-        if not (self.root / "sys/module/ib_cm").exists() and not self._counts_cm():
+        counting = (self.root / "sys/class/infiniband").glob("*/ports/*/cm_rx_msgs")  # ib_cm may be built in
+        if not (self.root / "sys/module/ib_cm").exists() and not any(counting):
             raise SourceError(name, "ib_cm is not loaded, so no connection is managed here", "run modprobe ib_cm")
         return tracing
 
     def layout(self, name: str = "kernel") -> Layout:
         """Where the kernel keeps what is fetched. Raises SourceError."""
+        # ib_cm or ib_core may not be built with this kernel (a vendor's OFED): their structures may differ.
+        taints = (text_of(self.root / "sys/module" / module / "taint") for module in ("ib_cm", "ib_core"))
         try:
-            return layout(self.root / "sys/kernel/btf", self.release, changed=self._changed())
+            return layout(self.root / "sys/kernel/btf", self.release, changed=any("O" in taint for taint in taints))
         except UnknownLayoutError as error:
             raise SourceError(name, str(error), OTHERS) from None
 
@@ -55,23 +58,8 @@ class TracedKernel:
             return SourceError(name, f"{doing}: the kernel has no such function", "ib_cm is not loaded: modprobe ib_cm")
         return SourceError(name, f"{doing} failed: {error.strerror or error}", OTHERS)
 
-    def _mounted(self) -> Path | None:
-        for place in TRACING:
-            tracing = self.root / place
-            if _is_there(tracing / "trace_pipe"):
-                return tracing
-        return None
-
-    def _counts_cm(self) -> bool:
-        """ib_cm may be built in: it is there where it counts."""
-        return any((self.root / "sys/class/infiniband").glob("*/ports/*/cm_rx_msgs"))
-
     def _locked_down(self) -> bool:
         return "[confidentiality]" in text_of(self.root / "sys/kernel/security/lockdown")
-
-    def _changed(self) -> bool:
-        """Whether ib_cm or ib_core was not built with this kernel (a vendor's OFED): its structures may differ."""
-        return any("O" in text_of(self.root / "sys/module" / module / "taint") for module in ("ib_cm", "ib_core"))
 
 
 def _is_there(path: Path) -> bool:

@@ -21,7 +21,7 @@ from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.alternatives import is_iwarp, other_ways
 from ibcmtool.sources.live.libpcap import sniffs_rdma
 from ibcmtool.sources.live.ports import ROOT, Port, ports
-from ibcmtool.sources.live.source import Deliver
+from ibcmtool.sources.live.source import Deliver, LiveSource
 from ibcmtool.sources.live.umad import abi
 from ibcmtool.sources.live.umad.discovery import UmadPort, abi_version, own_address, umad_ports
 from ibcmtool.wire.synthetic import Packets
@@ -29,24 +29,21 @@ from ibcmtool.wire.synthetic import Packets
 POLL = 0.1  # seconds between two looks at `stop`
 BATCH = 4096  # MADs
 FRESH = 10.0  # seconds that our own addresses are believed
+GONE = "its device was removed or its driver unloaded"
 
 
-class UmadSource:
+class UmadSource(LiveSource):
     """One port, all ports of a device, or all there are. root: where sysfs and devices are (tests have their own)."""
 
     silence = "only what others send to this port is seen, and nobody here answers it"
     made_up = True
-    speed = 1.0
 
     def __init__(self, name: str, rest: str, root: Path = ROOT) -> None:
-        self.name = name
-        self.dropped = 0
-        self.damaged = False
-        self.notes: list[str] = []
+        super().__init__(name)
         self._device, _, number = rest.partition(":")
         self._number = int(number) if number.isdigit() else None
         if (number and self._number is None) or (not self._device and ":" in name):
-            raise SourceError(name, "names no port", "write umad, umad:mlx5_0 or umad:mlx5_0:1")
+            raise self.refusal("names no port", "write umad, umad:mlx5_0 or umad:mlx5_0:1")
         self._root = root
         self._open: dict[int, Port] = {}  # by file descriptor
         self._in_use = threading.Lock()
@@ -117,37 +114,32 @@ class UmadSource:
             port = self._open.pop(fd)
             os.close(fd)
         if not self._open:
-            raise SourceError(self.name, f"{port.name} has gone", "its device was removed or its driver unloaded")
-        self.notes.append(f"{self.name}: {port.name} has gone; going on with the others")
+            raise self.refusal(f"{port.name} has gone", GONE)
+        self.note(f"{port.name} has gone; going on with the others")
 
     def _chosen(self) -> list[UmadPort]:
         """The ports that are meant. Raises SourceError where there are none, or ib_umad is not there."""
         known = ports(self._root)
         offered = umad_ports(self._root)
         if not known and not offered:
-            raise SourceError(
-                self.name, "this host has no RDMA device", "rdma link add rxe0 type rxe netdev eth0 makes one"
-            )
+            raise self.refusal("this host has no RDMA device", "rdma link add rxe0 type rxe netdev eth0 makes one")
         meant = [port for port in known if self._means(port)]
         chosen = [one for one in offered if self._means(one.port)]
         if not meant and not chosen:
             names = ", ".join(dict.fromkeys(port.name for port in [*known, *(one.port for one in offered)]))
-            raise SourceError(self.name, "there is no such port", f"there are {names}")
+            raise self.refusal("there is no such port", f"there are {names}")
         if meant and all(is_iwarp(port, self._root) for port in meant):
-            raise SourceError(self.name, f"{meant[0].name} is iWARP, whose connections are TCP's, without CM messages")
+            raise self.refusal(f"{meant[0].name} is iWARP, whose connections are TCP's, without CM messages")
         if not chosen and all(port.managed for port in meant):
             raise self._taken(meant[0])  # ib_umad would not help
         version = abi_version(self._root)
         if version is None:
-            raise SourceError(self.name, "ib_umad is not loaded", "run modprobe ib_umad")
+            raise self.refusal("ib_umad is not loaded", "run modprobe ib_umad")
         if version != abi.ABI_VERSION:
-            raise SourceError(
-                self.name,
-                f"ib_umad speaks version {version} of its ABI, {abi.ABI_VERSION} expected",
-                self._other(meant),
-            )
+            problem = f"ib_umad speaks version {version} of its ABI, {abi.ABI_VERSION} expected"
+            raise self.refusal(problem, self._other(meant))
         if not chosen:
-            raise SourceError(self.name, f"ib_umad does not offer {meant[0].name}", self._other(meant))
+            raise self.refusal(f"ib_umad does not offer {meant[0].name}", self._other(meant))
         return chosen
 
     def _means(self, port: Port) -> bool:
@@ -170,7 +162,7 @@ class UmadSource:
 
     def _taken(self, port: Port, owner: str = "ib_cm") -> SourceError:
         problem = f"{owner} owns the CM messages of {port.name}, and the kernel gives each to one owner"
-        return SourceError(self.name, problem, self._other([port]))
+        return self.refusal(problem, self._other([port]))
 
     def _refusal(self, one: UmadPort, error: OSError) -> SourceError:
         """What an error of open or ioctl means here."""
@@ -178,26 +170,22 @@ class UmadSource:
         if error.errno == errno.EINVAL:
             return self._taken(one.port, "another program, or ib_cm,")
         if error.errno == errno.EACCES:
-            return SourceError(self.name, f"{node} may be opened by root only", f"run sudo ibcmtool live {self.name}")
+            return self.refusal(f"{node} may be opened by root only", f"run sudo ibcmtool live {self.name}")
         if error.errno == errno.EPERM:
-            return SourceError(
-                self.name,
-                f"{name} belongs to another network namespace",
-                "run it there: ip netns exec NAME ibcmtool ...",
-            )
+            hint = "run it there: ip netns exec NAME ibcmtool ..."
+            return self.refusal(f"{name} belongs to another network namespace", hint)
         if error.errno == errno.ENOENT:
-            return SourceError(
-                self.name, f"{node} does not exist, though ib_umad is loaded", "in a container, hand in the device file"
-            )
+            hint = "in a container, hand in the device file"
+            return self.refusal(f"{node} does not exist, though ib_umad is loaded", hint)
         if error.errno in (errno.ENXIO, errno.ENODEV, errno.EIO):
-            return SourceError(self.name, f"{name} has gone", "its device was removed or its driver unloaded")
-        return SourceError(self.name, f"{name} cannot be used: {error.strerror or error}", self._other([one.port]))
+            return self.refusal(f"{name} has gone", GONE)
+        return self.refusal(f"{name} cannot be used: {error.strerror or error}", self._other([one.port]))
 
     def _other(self, meant: list[Port]) -> str:
         """A hint: what shows the messages of these ports instead."""
         try:
-            sniffs = sniffs_rdma()
-        except OSError:
+            sniffs = sniffs_rdma(self.name)
+        except SourceError:
             sniffs = False
         ways = other_ways(meant[0], self._root, pcap_sniffs_rdma=sniffs) if meant else ""
         return ways or "ibcmtool sources says what else there is"
