@@ -25,7 +25,6 @@ _LABEL_WIDTH = 10
 _UPPER_CASE = frozenset(
     ("ca", "qpn", "psn", "guid", "gid", "cm", "req", "rep", "rej", "rtu", "dreq", "drep", "mra", "tid", "ack", "lid")
 )
-_ABSOLUTE = 10**17  # ns; no duration is this long (3 years), every time since 1973 is later
 
 
 def lines(
@@ -183,37 +182,25 @@ def _policy_note(finding: Finding, policy: Policy) -> str:
 
 def _numbers(evidence: Mapping[str, Any], calendar: Calendar) -> Iterator[str]:
     for key, value in evidence.items():
-        if value is None:
-            continue
-        label, text = _number(key, value, calendar)
-        yield f"{label} {text}"
+        if value is not None:
+            label = " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
+            yield f"{label} {_number(value, calendar)}"
 
 
-def _number(key: str, value: Any, calendar: Calendar) -> tuple[str, str]:
-    """Key and value in words: `_ns` values are durations or times, QPNs and ids are hexadecimal."""
-    if key.endswith("_ns"):
-        texts = [_moment(one, calendar) for one in (value if isinstance(value, (list, tuple)) else [value])]
-        return _words(key.removesuffix("_ns")), " ".join(texts)
-    if isinstance(value, (Duration, Time)):
-        return _words(key), calendar.full(value.ns) if isinstance(value, Time) else formatting.duration(value.ns)
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Duration, Time)):
-        return _words(key), " ".join(_number(key, one, calendar)[1] for one in value)
-    if isinstance(value, Psn):
-        return _words(key), formatting.psn(value.number)
-    made = values.plain(key, values.evidence(value))
-    if isinstance(made, bool):
-        return _words(key), "yes" if made else "no"
-    if isinstance(made, list):
-        return _words(key), " ".join(map(str, made))
-    return _words(key), formatting.psn(made) if isinstance(made, int) and key.endswith("psn") else str(made)
-
-
-def _moment(ns: int, calendar: Calendar) -> str:
-    return calendar.full(ns) if abs(ns) >= _ABSOLUTE else formatting.duration(ns)
-
-
-def _words(key: str) -> str:
-    return " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
+def _number(value: Any, calendar: Calendar) -> str:
+    match value:
+        case Time():
+            return calendar.full(value.ns)
+        case Duration():
+            return formatting.duration(value.ns)
+        case Psn():
+            return formatting.psn(value.number)
+        case bool():
+            return "yes" if value else "no"
+        case [Duration() | Time(), *_]:
+            return " ".join(_number(one, calendar) for one in value)
+    made = values.evidence(value)
+    return " ".join(map(str, made)) if isinstance(made, list) else str(made)
 
 
 def _folded(page: Page, sample: Finding, others: Sequence[Finding], number: int) -> Iterator[Text]:
