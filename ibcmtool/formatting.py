@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
 from ibcmtool.model import Address, End, Outcome
 
@@ -19,17 +20,7 @@ HOUR = 60 * MINUTE
 
 UNKNOWN = "?"
 
-OUTCOMES: dict[Outcome, str] = {
-    "connecting": "connecting",
-    "established": "established",
-    "closed": "closed",
-    "rejected": "rejected",
-    "timed_out": "timed out",
-    "stale": "stale",
-    "half_open": "half open",
-    "resolved": "resolved",
-    "partial": "partial",
-}
+OUTCOMES: dict[Outcome, str] = {outcome: outcome.replace("_", " ") for outcome in get_args(Outcome)}
 # Outcomes that somebody who waits for a connection would call a failure.
 FAILURES: tuple[Outcome, ...] = ("stale", "half_open", "timed_out", "rejected")
 # Every outcome in the order of a reader's interest.

@@ -74,12 +74,11 @@ def widths(columns: Sequence[Column], width: int | None) -> list[int]:
     return natural
 
 
-def draw(page: Page, columns: Sequence[Column], *, heading: bool = True) -> Iterator[tuple[int, Text]]:
+def draw(page: Page, columns: Sequence[Column]) -> Iterator[tuple[int, Text]]:
     """The lines of the table, each with the index of its row; -1 for the heading and its rule."""
     size = widths(columns, page.width)
-    if heading:
-        yield -1, _line(page, [Text(column.title, "bold") for column in columns], columns, size)
-        yield -1, Text(page.glyphs.rule * (sum(size) + GAP * (len(size) - 1)), "dim")
+    yield -1, _line(page, [Text(column.title, "bold") for column in columns], columns, size)
+    yield -1, Text(page.glyphs.rule * (sum(size) + GAP * (len(size) - 1)), "dim")
     for row in range(len(columns[0].cells)):
         cells = [column.cells[row] for column in columns]
         for at in range(max(map(len, cells))):

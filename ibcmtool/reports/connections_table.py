@@ -21,6 +21,7 @@ from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
 from ibcmtool.views.attempts import Attempts
 from ibcmtool.views.digest import Brief, brief
+from ibcmtool.views.filters import concerns
 
 _ALL = ("id", "ends", "service", "outcome", "history", "opened", "set-up", "duration", "findings")
 _STACKED = ("id", "stacked ends", *_ALL[2:])
@@ -64,14 +65,11 @@ class ConnectionLine(NamedTuple):
 
 
 def findings_by_connection(findings: Sequence[Finding]) -> dict[int, list[Finding]]:
-    """The findings that concern each connection, worst first."""
+    """The findings that concern each connection, in their order: worst first."""
     found: dict[int, list[Finding]] = {}
     for finding in findings:
-        for number in {finding.connection, *finding.related} - {None}:
-            assert number is not None
+        for number in concerns(finding):
             found.setdefault(number, []).append(finding)
-    for concerned in found.values():
-        concerned.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return found
 
 

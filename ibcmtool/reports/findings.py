@@ -108,8 +108,7 @@ def _block(
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
-    where = page.join([_connections(finding), formatting.frames(finding.frames, several_files)], ", ")
-    where.stylize(style.HEAD)
+    where = ", ".join(filter(None, (_connections(finding), formatting.frames(finding.frames, several_files))))
     title = Text(" ").join(
         [
             Text(f" {finding.severity} ", style.SEVERITY_BADGE[finding.severity]),
@@ -118,7 +117,7 @@ def _block(
             *([Text(certainty, style.QUIET)] if certainty else []),
         ]
     )
-    yield from _side_by_side(page, title, where)
+    yield from _side_by_side(page, title, page.text(where, style.HEAD))
     yield from page.hanging(Text("  "), page.text(finding.message))
     yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, calendar)))
     also = _alike(alike, several_files, page.width is not None)

@@ -50,11 +50,6 @@ class Page:
         """Clean text in one style."""
         return Text(self.clean(text), style=name)
 
-    def join(self, parts: Iterable[str | Text], separator: str = " ") -> Text:
-        """Parts side by side; strings are cleaned, empty ones left out."""
-        pieces = [part if isinstance(part, Text) else self.text(part) for part in parts]
-        return self.text(separator).join(piece for piece in pieces if piece.plain)
-
     def write(self, line: str | Text = "") -> None:
         """One line, never folded or cut. Lines are handed to the console in blocks."""
         line = line if isinstance(line, Text) else self.text(line)

@@ -192,14 +192,6 @@ class Grouping:
         }
 
 
-def attempts_of(connections: Iterable[Connection]) -> list[Attempts]:
-    """The groups among these connections."""
-    grouping = Grouping()
-    for connection in connections:
-        grouping.add(connection)
-    return grouping.groups()
-
-
 def membership(connections: Iterable[Connection], groups: Iterable[Attempts]) -> dict[int, Attempts]:
     """By id: the group that each of these connections belongs to, if to any; also beyond the ids that a group keeps."""
     by_key: dict[Key, list[Attempts]] = {}

@@ -67,7 +67,7 @@ class Tally:
     def add_finding(self, code: str, severity: Severity) -> None:
         """A finding that concerns one of the connections."""
         self.codes[code] += 1
-        self.severities[code] = worse(severity, self.severities.get(code, severity))
+        self.severities[code] = min(severity, self.severities.get(code, severity), key=SEVERITIES.index)
 
     @property
     def worst(self) -> Severity | None:
@@ -91,11 +91,6 @@ class Tally:
         if first is not None and last is not None and reply is not None:
             self.first_to_reply.add(elapsed(first, reply))
             self.last_to_reply.add(elapsed(last, reply))
-
-
-def worse(one: Severity, other: Severity) -> Severity:
-    """The worse of two severities."""
-    return min(one, other, key=SEVERITIES.index)
 
 
 def came_to_life(connection: Connection) -> bool:

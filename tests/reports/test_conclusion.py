@@ -17,7 +17,7 @@ def sentence(screen: Any, records: SimpleNamespace, *outcomes: Outcome, findings
     analysis = records.analysis(*connections, findings=findings)
     totals = Totals()
     for connection in analysis.connections:
-        count(totals, likeness_of(connection))
+        count(totals, likeness_of(connection), 1)
     for finding in findings:
         totals.findings[(finding.code, finding.severity, finding.name)] += 1
     depends = any(finding.policy != "both" for finding in findings)
