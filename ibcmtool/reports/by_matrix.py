@@ -31,7 +31,7 @@ def lines(page: Page, rows: Sequence[Row]) -> Iterator[Text]:
         table.append(Column(formatting.address(node), "right", cells=cells))
     if not columns.fits(table, page.width):
         return
-    yield from (line for _, line in columns.draw(page, table))
+    yield from columns.draw(page, table)
     outcomes = [outcome for outcome in LETTERS if any(row.tally.outcomes[outcome] for row in rows)]
     if outcomes:
         legend = ", ".join(f"{LETTERS[outcome]} {formatting.OUTCOMES[outcome]}" for outcome in outcomes)

@@ -9,7 +9,7 @@ from rich.text import Text
 from ibcmtool import formatting
 from ibcmtool.reports import attempts, style
 from ibcmtool.reports.calendar import Calendar
-from ibcmtool.reports.page import Page
+from ibcmtool.reports.page import Page, Piece
 from ibcmtool.views.rows import Breakdown, Row
 from ibcmtool.views.tally import Tally
 from ibcmtool.views.times import EXACT, Times
@@ -18,23 +18,22 @@ MOST_REASONS = 6  # of refusals; the others are counted together
 STORM = 100  # REQs in one second that are worth a word
 
 
-def notes(page: Page, row: Row, calendar: Calendar, *, several_inputs: bool) -> Iterator[Text]:
-    """The notes of one row, each a sentence."""
-    head = Text(f"     {page.glyphs.corner} ", style.QUIET)
+def notes(row: Row, calendar: Calendar, *, several_inputs: bool) -> Iterator[Piece]:
+    """The notes of one row, each a sentence with its style."""
     tally = row.tally
     if tally.refusals:
-        yield from page.hanging(head, page.text(_refusals(tally), style.OUTCOME["rejected"]))
+        yield _refusals(tally), style.OUTCOME["rejected"]
     if tally.unanswered and (row.active is None or several_inputs):
-        yield from page.hanging(head, page.text(_unanswered(tally, several_inputs), style.OUTCOME["timed_out"]))
+        yield _unanswered(tally, several_inputs), style.OUTCOME["timed_out"]
     if tally.unseen:
         text = f"{formatting.count(tally.unseen, 'attempt')} given up (REJ 4) of which no REQ was seen"
-        yield from page.hanging(head, page.text(text, style.OUTCOME["timed_out"]))
+        yield text, style.OUTCOME["timed_out"]
     if row.active is not None:
         return
     if tally.repeated or tally.peak.number >= STORM:
-        yield from page.hanging(head, page.text(_requests(row, calendar)))
+        yield _requests(row, calendar), ""
     if tally.first_to_reply.maximum > tally.last_to_reply.maximum:
-        yield from page.hanging(head, page.text(f"from the first REQ to the REP: {_times(tally.first_to_reply)}"))
+        yield f"from the first REQ to the REP: {_times(tally.first_to_reply)}", ""
 
 
 def _refusals(tally: Tally) -> str:

@@ -86,11 +86,8 @@ def lines(page: Page, breakdown: Breakdown, rows: Sequence[Row], calendar: Calen
     """The table; what is wrong with a row stands under it."""
     if rows:
         several = len(breakdown.inputs) > 1
-        yield from columns.draw_with_notes(
-            page,
-            _chosen(page, breakdown.by, rows),
-            lambda row: by_notes.notes(page, rows[row], calendar, several_inputs=several),
-        )
+        notes = [by_notes.notes(row, calendar, several_inputs=several) for row in rows]
+        yield from columns.draw(page, _chosen(page, breakdown.by, rows), notes)
 
 
 def _chosen(page: Page, by: By, rows: Sequence[Row]) -> list[Column]:

@@ -80,7 +80,7 @@ class LiveView(TextReport):
         room = max(height - len(top) - 3, 3 * FEWEST)  # three headings
         findings = [self._finding(finding) for finding in self._live_state.pinned(max(FEWEST, room // 4))]
         rows = self._live_state.connections(max(FEWEST, room // 3), now or 0)
-        table = [line for _, line in columns.draw(self._page, self._columns(rows, now or 0))] if rows else []
+        table = list(columns.draw(self._page, self._columns(rows, now or 0))) if rows else []
         lines = [*top]
         if findings:
             lines += [self._heading("findings"), *findings]

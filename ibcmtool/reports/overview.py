@@ -74,7 +74,7 @@ def _table(page: Page, title: str, rows: list[tuple[Text, int]], total: int | No
     table = [name, number]
     if total is not None:
         table.append(Column("share", "right", cells=[[Text(_share(count, total), style.QUIET)] for _, count in rows]))
-    yield from (line for _, line in columns.draw(page, table))
+    yield from columns.draw(page, table)
     yield Text()
 
 
