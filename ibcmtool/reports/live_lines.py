@@ -28,8 +28,8 @@ def live_text(settings: Settings) -> Sink:
     return LiveView(settings)
 
 
-class LiveLines(TextReport):
-    """Writes each line at once."""
+class LiveText(TextReport):
+    """What shows events while they come: it knows what was received last before each."""
 
     follows = True
     at_once = True
@@ -41,6 +41,10 @@ class LiveLines(TextReport):
 
     def received(self, received: Received) -> None:
         self._received = received
+
+
+class LiveLines(LiveText):
+    """Writes each line at once."""
 
     def event(self, event: Event) -> None:
         if has_line(event):
@@ -116,11 +120,10 @@ class LineMaker:
         return [*self._head(message.time, connection, kind, name), (self._clean("  ".join(filter(None, about))), "")]
 
     def _from_to(self, message: CmMessage, connection: Connection, sender: str) -> str:
-        if sender == "active":
-            return f"{formatting.end_name(connection.active)} {self._arrow} {formatting.end_name(connection.passive)}"
-        if sender == "passive":
-            return f"{formatting.end_name(connection.passive)} {self._arrow} {formatting.end_name(connection.active)}"
-        return f"{formatting.address(message.source)} {self._arrow} {formatting.address(message.destination)}"
+        ends = [formatting.end_name(connection.active), formatting.end_name(connection.passive)]
+        if sender == "unknown":
+            ends = [formatting.address(message.source), formatting.address(message.destination)]
+        return f" {self._arrow} ".join(reversed(ends) if sender == "passive" else ends)
 
     def _ended(self, time: int, connection: Connection) -> Pieces:
         lasted = (connection.closed or time) - connection.opened
