@@ -10,8 +10,8 @@ from ibcmtool.model import Connection
 from ibcmtool.reports import rejects
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.attempts import MOST_CLIENTS, Attempts
-from ibcmtool.views.refusals import Refusal
 from ibcmtool.views.retry import Retry, safe_retry
+from ibcmtool.views.tally import Refusal
 
 
 def sentence(group: Attempts, calendar: Calendar) -> str:

@@ -11,7 +11,7 @@ from ibcmtool import formatting
 from ibcmtool.model import LIVE, SEVERITIES, InputInfo, Outcome, Policy, Severity
 from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 _ADJECTIVE: dict[Outcome, str] = {
     "connecting": "still connecting at the end",

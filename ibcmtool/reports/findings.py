@@ -15,7 +15,7 @@ from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
 from ibcmtool.values import Duration, Psn, Time
 from ibcmtool.views.attempts import Attempts
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 INFO_SHOWN = 3  # more info findings of one code are folded into one line
 SUMMARY_SHOWN = 3  # in a summarised report, of every code

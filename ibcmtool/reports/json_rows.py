@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ibcmtool import formatting
 from ibcmtool.reports.json_objects import Object, counts, service_object, time
 from ibcmtool.views.attempts import Attempts
-from ibcmtool.views.refusals import Refusal
 from ibcmtool.views.rows import Breakdown, Party, Row
+from ibcmtool.views.tally import Refusal
 
 if TYPE_CHECKING:
     from ibcmtool.views.tally import Tally

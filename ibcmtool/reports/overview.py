@@ -12,7 +12,7 @@ from ibcmtool.model import SEVERITIES, Severity
 from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 ROWS = 8  # of services and of pairs; the others are counted together
 

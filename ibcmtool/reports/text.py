@@ -12,9 +12,8 @@ from ibcmtool.model import Connection, Finding
 from ibcmtool.reports import conclusion, connections_table, findings, head, overview, style
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.connections_table import ConnectionLine
-from ibcmtool.reports.keeping import Keeping
 from ibcmtool.reports.page import Page
-from ibcmtool.reports.sink import Settings
+from ibcmtool.reports.sink import Keeping, Settings
 from ibcmtool.views.attempts import Attempts, membership
 from ibcmtool.views.digest import Brief, Digest, Summary, noteworthy, rank, worst_findings
 

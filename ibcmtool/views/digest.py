@@ -27,7 +27,7 @@ from ibcmtool.model import (
 from ibcmtool.model import rank as finding_rank
 from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.views.filters import concerns
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 MANY = 50  # connections; above, the table gives way to counts and the connections with problems
 KEPT = 1000

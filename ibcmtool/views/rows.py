@@ -12,8 +12,7 @@ from ibcmtool.formatting import FAILURES, address
 from ibcmtool.model import SEVERITIES, Address, By, Connection, Finding, InputInfo, Outcome, Policy
 from ibcmtool.views.capture_points import CapturePoints
 from ibcmtool.views.filters import concerns
-from ibcmtool.views.tally import Tally, is_unanswered
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Tally, Totals, is_unanswered
 
 MOST_ROWS = 1000  # connections of what comes later are counted together
 MOST_PARTIES = 200_000  # pairs of a row and a client (or target) that are told apart, in all

@@ -9,7 +9,7 @@ from ibcmtool.model import Outcome
 from ibcmtool.reports import conclusion
 from ibcmtool.reports.page import Page
 from ibcmtool.views.digest import count, likeness_of
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 
 def sentence(screen: Any, records: SimpleNamespace, *outcomes: Outcome, findings: Any = ()) -> str:
