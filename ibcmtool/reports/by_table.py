@@ -17,7 +17,7 @@ from ibcmtool.reports import attempts, columns, style
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page, Piece
-from ibcmtool.views.rows import Breakdown, Row
+from ibcmtool.views.rows import Breakdown, Party, Row, Service
 from ibcmtool.views.tally import Tally
 from ibcmtool.views.times import EXACT, Times
 
@@ -117,30 +117,22 @@ def _names(page: Page, by: By, rows: Sequence[Row], *, stacked: bool) -> list[Co
     """What a row is about: in one column or two, or in one on two lines."""
     arrow = page.glyphs.arrow
     if by == "service":
-        return [Column("service", cells=[[page.text(_service(row))] for row in rows], least=16)]
+        return [Column("service", cells=[[page.text(_name(row.service))] for row in rows], least=16)]
     if by == "pair":
-        parts = [(_active(row), f"{arrow} {_passive(row)}") for row in rows]
+        parts = [(_name(row.active), f"{arrow} {_name(row.passive)}") for row in rows]
         cells = [[page.text(one), page.text(two)] if stacked else [page.text(f"{one} {two}")] for one, two in parts]
         return [Column(f"active {arrow} passive", cells=cells, least=20)]
     if stacked:
-        cells = [[page.text(_passive(row)), page.text(f"  {_service(row)}", style.QUIET)] for row in rows]
+        cells = [[page.text(_name(row.passive)), page.text(f"  {_name(row.service)}", style.QUIET)] for row in rows]
         return [Column("target", cells=cells, least=20)]
     return [
-        Column("target", cells=[[page.text(_passive(row))] for row in rows]),
-        Column("service", cells=[[page.text(_service(row))] for row in rows], least=16),
+        Column("target", cells=[[page.text(_name(row.passive))] for row in rows]),
+        Column("service", cells=[[page.text(_name(row.service))] for row in rows], least=16),
     ]
 
 
-def _active(row: Row) -> str:
-    return row.active.name if row.active else ""
-
-
-def _passive(row: Row) -> str:
-    return row.passive.name if row.passive else ""
-
-
-def _service(row: Row) -> str:
-    return row.service.name if row.service else ""
+def _name(of: Party | Service | None) -> str:
+    return of.name if of else ""
 
 
 def _numbers(count: _Count, rows: Sequence[Row]) -> Column:
@@ -235,4 +227,4 @@ def legend(page: Page, breakdown: Breakdown) -> Iterator[Text]:
     text = "p50, p99, max: from the last REQ before a REP to that REP, the target's own time as the capture saw it"
     if any(not row.tally.last_to_reply.exact for row in breakdown.rows):
         text += f"; p50 and p99 of more than {EXACT:,} are within 0.8 %"
-    yield from page.hanging(Text(), page.text(f"{text}.", style.QUIET))
+    yield from page.remark(f"{text}.")

@@ -41,12 +41,12 @@ class BreakdownText(Keeping):
             by_table.lines(page, breakdown, rows, self._calendar),
             _rest(page, breakdown, len(rows)),
         )
-        for line in conclusion.lines(
-            page, breakdown.policy, breakdown.inputs, breakdown.totals, depends=breakdown.depends
-        ):
-            page.write(line)
-        for line in _hint(page, breakdown):
-            page.write(line)
+        page.write_lines(
+            conclusion.lines(page, breakdown.policy, breakdown.inputs, breakdown.totals, depends=breakdown.depends)
+        )
+        if breakdown.totals.connections:
+            hint = "ibcmtool analyze without --by lists the connections; --peer, --service and --outcome choose."
+            page.write_lines(page.remark(hint, indent="  "))
         page.flush()
 
 
@@ -55,19 +55,11 @@ def _rest(page: Page, breakdown: Breakdown, shown: int) -> Iterator[Text]:
     yield from by_table.legend(page, breakdown)
     if shown < len(breakdown.rows):
         noun = formatting.count(len(breakdown.rows), NOUNS[breakdown.by], PLURALS.get(breakdown.by, ""))
-        yield from page.hanging(
-            Text(), page.text(f"{shown:,} of {noun} shown, problems first: --all lists every one.", style.QUIET)
-        )
+        yield from page.remark(f"{shown:,} of {noun} shown, problems first: --all lists every one.")
     if breakdown.others is not None:
         number = formatting.count(breakdown.others.tally.connections, "connection")
         kept = f"the first {len(breakdown.rows):,} {PLURALS.get(breakdown.by, NOUNS[breakdown.by] + 's')}"
-        yield from page.hanging(Text(), page.text(f"{number} of others than {kept} have no row.", style.DOUBT))
-
-
-def _hint(page: Page, breakdown: Breakdown) -> Iterator[Text]:
-    if breakdown.totals.connections:
-        hint = "ibcmtool analyze without --by lists the connections; --peer, --service and --outcome choose."
-        yield from page.hanging(Text("  "), page.text(hint, style.QUIET))
+        yield from page.remark(f"{number} of others than {kept} have no row.", style.DOUBT)
 
 
 def _matrix(page: Page, rows: Sequence[Row]) -> Iterator[Text]:
@@ -91,7 +83,7 @@ def _matrix(page: Page, rows: Sequence[Row]) -> Iterator[Text]:
     outcomes = [outcome for outcome in LETTERS if any(row.tally.outcomes[outcome] for row in rows)]
     if outcomes:
         legend = ", ".join(f"{LETTERS[outcome]} {formatting.OUTCOMES[outcome]}" for outcome in outcomes)
-        yield from page.hanging(Text(), page.text(f"Connections of each pair: {legend}; the others bare.", style.QUIET))
+        yield from page.remark(f"Connections of each pair: {legend}; the others bare.")
 
 
 def _cell(page: Page, row: Row | None) -> Text:

@@ -40,7 +40,8 @@ class ConnectionLine(NamedTuple):
     about: Brief
     reason: int | None
     codes: dict[str, str]  # with the style of its severity
-    note: str = ""  # a sentence under the row
+    note: str  # a sentence under the row, if not empty
+    number: int = 1  # of connections that it stands for
 
 
 def findings_by_connection(findings: Sequence[Finding]) -> dict[int, list[Finding]]:
@@ -83,7 +84,7 @@ def attempts_line(group: Attempts, found: Mapping[int, Sequence[Finding]], calen
     )
     reason = None if refusal is None or refusal.sidr else refusal.reason
     codes = _codes([finding for number in group.ids for finding in found.get(number, ())])
-    return ConnectionLine(_ids(group), about, reason, codes, attempts.sentence(group, calendar))
+    return ConnectionLine(_ids(group), about, reason, codes, attempts.sentence(group, calendar), group.count)
 
 
 def _ids(group: Attempts) -> str:

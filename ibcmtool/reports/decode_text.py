@@ -44,8 +44,7 @@ class MessageLines(Sink):
             if page.width is None or sum(cell_len(text) for text, _ in head + body) <= page.width:
                 page.write_pieces(head + body)
             else:
-                for line in folded(page, Text.assemble(*head), Text.assemble(*body), page.width):
-                    page.write(line)
+                page.write_lines(folded(page, Text.assemble(*head), Text.assemble(*body), page.width))
             if self._at_once:
                 page.flush()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ibcmtool import formatting
 from ibcmtool.reports.json_objects import Object, counts, service_object, time
@@ -114,9 +114,10 @@ def _times(times: Times) -> Object | None:
     """None without any reply."""
     if not times.count:
         return None
-    values: dict[str, Any] = {
+    return {
+        "count": times.count,
         "p50": time(times.percentile(50)),
         "p99": time(times.percentile(99)),
         "max": time(times.maximum),
+        "exact": times.exact,
     }
-    return {"count": times.count, **values, "exact": times.exact}

@@ -55,12 +55,10 @@ class Ladders(Sink):
             if at:
                 page.write()
                 page.write()
-            for line in _head(page, conn, filters, calendar=self._calendar, several_files=several):
-                page.write(line)
+            page.write_lines(_head(page, conn, filters, calendar=self._calendar, several_files=several))
             page.write()
             made = entries(conn, found.get(conn.id, ()), capture_end)
-            for line in Drawing(page, conn, made, calendar=self._calendar, several_files=several).lines():
-                page.write(line)
+            page.write_lines(Drawing(page, conn, made, calendar=self._calendar, several_files=several).lines())
         page.flush()
 
 

@@ -81,6 +81,11 @@ class Page:
             codes = self._codes[name] = before, after
         return f"{codes[0]}{text}{codes[1]}"
 
+    def write_lines(self, lines: Iterable[Text]) -> None:
+        """Lines, each as `write` does it."""
+        for line in lines:
+            self.write(line)
+
     def write_sections(self, *sections: Iterable[Text]) -> None:
         """Sections, and a blank line after each that has lines and does not end in one."""
         for section in sections:
@@ -113,6 +118,10 @@ class Page:
         room = None if self.width is None else min(self.width, PROSE) - max(indent, head.cell_len)
         for at, line in enumerate(self.wrapped(body, room)):
             yield Text.assemble(head if at == 0 else " " * indent, line)
+
+    def remark(self, text: str, name: str = style.QUIET, indent: str = "") -> Iterator[Text]:
+        """A sentence about what stands above it."""
+        return self.hanging(Text(indent), self.text(text, name))
 
     def filled(self, pieces: Sequence[str], room: int | None, separator: str = ",") -> list[str]:
         """Pieces and their separators in as few lines as the room allows; only what is too long is broken."""
