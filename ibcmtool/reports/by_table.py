@@ -86,11 +86,11 @@ _LEAVING: dict[By, tuple[str, ...]] = {
 _INLINE_LOSES = 3  # columns, before names go on two lines
 
 
-def lines(page: Page, breakdown: Breakdown, rows: Sequence[Row], calendar: Calendar) -> Iterator[Text]:
+def lines(page: Page, breakdown: Breakdown, rows: Sequence[Row]) -> Iterator[Text]:
     """The table; what is wrong with a row stands under it."""
     if rows:
         several = len(breakdown.inputs) > 1
-        notes = [_notes(row, calendar, several_inputs=several) for row in rows]
+        notes = [_notes(row, page.calendar, several_inputs=several) for row in rows]
         yield from columns.draw(page, _chosen(page, breakdown.by, rows), notes)
 
 

@@ -9,7 +9,6 @@ from rich.text import Text
 from ibcmtool import formatting
 from ibcmtool.model import Address, By, Outcome
 from ibcmtool.reports import by_table, columns, conclusion, head, style
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
 from ibcmtool.reports.sink import Keeping, Settings
@@ -28,17 +27,16 @@ class BreakdownText(Keeping):
     def __init__(self, settings: Settings) -> None:
         self._rows = Rows(settings.by, settings.policy, several_inputs=settings.several_inputs)
         super().__init__(self._rows)
-        self._page = Page(settings.console())
-        self._calendar = Calendar(settings.zone)
+        self._page = Page(settings.console(), settings.zone)
         self._everything = settings.everything
 
     def close(self) -> None:
         page, breakdown = self._page, self._rows.breakdown()
         rows = breakdown.rows if self._everything else breakdown.rows[:CAP]
         page.write_sections(
-            head.lines(page, breakdown.inputs, self._calendar),
+            head.lines(page, breakdown.inputs),
             _matrix(page, breakdown.rows) if breakdown.by == "pair" else (),
-            by_table.lines(page, breakdown, rows, self._calendar),
+            by_table.lines(page, breakdown, rows),
             _rest(page, breakdown, len(rows)),
         )
         page.write_lines(

@@ -100,16 +100,16 @@ def _codes(findings: Sequence[Finding]) -> dict[str, str]:
     return codes
 
 
-def lines(page: Page, rows: Sequence[ConnectionLine], calendar: Calendar) -> Iterator[Text]:
+def lines(page: Page, rows: Sequence[ConnectionLine]) -> Iterator[Text]:
     """The table; under a row that was rejected, why."""
     if rows:
         notes = [[(row.note, "red")] if row.note else [] for row in rows]
-        yield from columns.draw(page, _chosen(page, rows, calendar), notes)
+        yield from columns.draw(page, _chosen(page, rows), notes)
 
 
-def _chosen(page: Page, rows: Sequence[ConnectionLine], calendar: Calendar) -> list[Column]:
+def _chosen(page: Page, rows: Sequence[ConnectionLine]) -> list[Column]:
     """The richest table that fits."""
-    arrow = page.glyphs.arrow
+    arrow, calendar = page.glyphs.arrow, page.calendar
     briefs = [row.about for row in rows]
     days = {calendar.date(briefs[0].opened), calendar.date(briefs[-1].opened)}
 

@@ -33,7 +33,6 @@ def lines(
     totals: Totals,
     *,
     policy: Policy,
-    calendar: Calendar,
     several_files: bool,
     groups: Mapping[int, Attempts] | None = None,
     summarised: bool = False,
@@ -57,7 +56,7 @@ def lines(
         # The same advice for the tenth time is noise.
         advice = finding.code + finding.advice not in explained
         explained.add(finding.code + finding.advice)
-        yield from _block(page, finding, policy, calendar, several_files, advice=advice, alike=others)
+        yield from _block(page, finding, policy, several_files, advice=advice, alike=others)
         yield Text()
     left_out = _left_out(findings, totals)
     for code in dict.fromkeys([*folded, *left_out]):
@@ -100,7 +99,6 @@ def _block(
     page: Page,
     finding: Finding,
     policy: Policy,
-    calendar: Calendar,
     several_files: bool,
     *,
     advice: bool,
@@ -119,7 +117,7 @@ def _block(
     )
     yield from _side_by_side(page, title, page.text(where, style.HEAD))
     yield from page.hanging(Text("  "), page.text(finding.message))
-    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, calendar)))
+    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar)))
     also = _alike(alike, several_files, page.width is not None)
     for label, text in (
         ("also", also),

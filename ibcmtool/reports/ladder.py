@@ -28,8 +28,7 @@ class Ladders(Sink):
     """Keeps everything, and at the end draws the connections in their order."""
 
     def __init__(self, settings: Settings) -> None:
-        self._page = Page(settings.console())
-        self._calendar = Calendar(settings.zone)
+        self._page = Page(settings.console(), settings.zone)
         self._connections: list[Connection] = []
         self._findings: list[Finding] = []
         self._inputs: list[InputInfo] = []
@@ -55,16 +54,14 @@ class Ladders(Sink):
             if at:
                 page.write()
                 page.write()
-            page.write_lines(_head(page, conn, filters, calendar=self._calendar, several_files=several))
+            page.write_lines(_head(page, conn, filters, several_files=several))
             page.write()
             made = entries(conn, found.get(conn.id, ()), capture_end)
-            page.write_lines(Drawing(page, conn, made, calendar=self._calendar, several_files=several).lines())
+            page.write_lines(Drawing(page, conn, made, several_files=several).lines())
         page.flush()
 
 
-def _head(
-    page: Page, conn: Connection, filters: DisplayFilters, *, calendar: Calendar, several_files: bool
-) -> Iterator[Text]:
+def _head(page: Page, conn: Connection, filters: DisplayFilters, *, several_files: bool) -> Iterator[Text]:
     """Title, both ends, times, parameters, the reason of a rejection, and the filter for Wireshark."""
     arrow = f" {page.glyphs.arrow} "
     ends = formatting.end_name(conn.active) + arrow + formatting.end_name(conn.passive)
@@ -80,7 +77,7 @@ def _head(
     yield Text(page.glyphs.rule * min(title.cell_len, page.width or title.cell_len), style.QUIET)
     yield from page.listing(_label("active"), list(_end(conn, "active")))
     yield from page.listing(_label("passive"), list(_end(conn, "passive")))
-    yield from page.listing(_label("times"), list(_times(conn, calendar)))
+    yield from page.listing(_label("times"), list(_times(conn, page.calendar)))
     parameters = message_summary.parameters(conn.request, conn.reply)
     yield from page.listing(_label("timers"), [f"{label} {value}" for label, value in parameters])
     if refusal := rejects.sentence(conn, several_files):

@@ -8,7 +8,6 @@ from ibcmtool import formatting, services
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Step
 from ibcmtool.reports import message_summary, style
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page, Pieces
 from ibcmtool.reports.sink import Settings, Sink
 from ibcmtool.reports.text import TextReport
@@ -36,7 +35,7 @@ class LiveText(TextReport):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._lines = LineMaker(self._page, self._calendar, several_sources=len(settings.sources) > 1)
+        self._lines = LineMaker(self._page, several_sources=len(settings.sources) > 1)
         self._received: Received | None = None
 
     def received(self, received: Received) -> None:
@@ -72,12 +71,11 @@ def has_line(event: Event) -> bool:
 class LineMaker:
     """Makes the lines."""
 
-    def __init__(self, page: Page, calendar: Calendar, *, several_sources: bool) -> None:
+    def __init__(self, page: Page, *, several_sources: bool) -> None:
         self._clean = page.clean
         self._arrow = page.glyphs.arrow
-        self._calendar = calendar
         self._several = several_sources
-        self._second = lru_cache(maxsize=4)(lambda second: calendar.time(second * formatting.SECOND, 0))
+        self._second = lru_cache(maxsize=4)(lambda second: page.calendar.time(second * formatting.SECOND, 0))
 
     def event(self, event: Event, received: Received | None) -> Pieces:
         """The line of an event; received: what was received last before it."""

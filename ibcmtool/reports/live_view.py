@@ -86,7 +86,7 @@ class LiveView(LiveText):
 
     def _head(self, moment: float, now: int | None) -> Iterator[Text]:
         running = formatting.duration(int(moment - self._began) * formatting.SECOND)
-        at = f"  {self._calendar.full(now, 0)}" if now is not None else ""
+        at = f"  {self._page.calendar.full(now, 0)}" if now is not None else ""
         yield Text.assemble(("ibcmtool live", style.HEAD), self._page.text(f"{at}  running {running}", style.QUIET))
         for status, rate in zip(self._sources, self._rates, strict=True):
             info, source = status.info, status.source

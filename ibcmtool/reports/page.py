@@ -1,4 +1,4 @@
-"""The sheet that a report is written on: its width, its signs, and text made safe for it.
+"""The sheet that a report is written on: its width, its signs, its time zone, and text made safe for it.
 
 A terminal has a width: lines are wrapped and columns chosen to fit it. Anything else (a pipe, a file) has none: every
 line stays whole and no text is shortened, so that `grep` and a mail show all of it.
@@ -13,6 +13,7 @@ from rich.console import COLOR_SYSTEMS, Console
 from rich.text import Text
 
 from ibcmtool.reports import style
+from ibcmtool.reports.calendar import Calendar, Zone
 
 NARROWEST = 72  # below this the terminal folds the lines itself
 PROSE = 120  # sentences are wrapped here even on wider pages: nobody reads a line of 200 letters
@@ -25,8 +26,9 @@ Pieces = Sequence[Piece]  # a line
 class Page:
     """A console with the decisions that all reports share."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, zone: Zone = "utc") -> None:
         self.console = console
+        self.calendar = Calendar(zone)
         self.ascii = console.options.ascii_only
         self.glyphs = style.ASCII if self.ascii else style.UNICODE
         terminal = console.is_terminal or console.file.isatty()  # the former is False on a terminal without colour

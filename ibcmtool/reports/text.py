@@ -26,28 +26,26 @@ class TextReport(Keeping):
     def __init__(self, settings: Settings) -> None:
         self._digest = Digest(settings.policy, everything=settings.everything)
         super().__init__(self._digest)
-        self._page = Page(settings.console())
-        self._calendar = Calendar(settings.zone)
+        self._page = Page(settings.console(), settings.zone)
         self._everything = settings.everything
 
     def close(self) -> None:
-        page, calendar, summary = self._page, self._calendar, self._digest.summary()
+        page, summary = self._page, self._digest.summary()
         several = len(summary.inputs) > 1
         connections = [one for one in summary.connections if isinstance(one, Connection)]
         groups = membership(connections, summary.attempts)
         found = connections_table.findings_by_connection(summary.findings)
         chosen = summary.connections if summary.listed else _noteworthy(summary)
-        rows = list(islice(_lines(chosen, groups, found, calendar, several), None if summary.listed else CAP))
+        rows = list(islice(_lines(chosen, groups, found, page.calendar, several), None if summary.listed else CAP))
         page.write_sections(
-            head.lines(page, summary.inputs, calendar),
+            head.lines(page, summary.inputs),
             () if summary.listed else overview.lines(page, summary.totals),
-            _table(page, summary, rows, calendar),
+            _table(page, summary, rows),
             findings.lines(
                 page,
                 summary.findings,
                 summary.totals,
                 policy=summary.policy,
-                calendar=calendar,
                 several_files=several,
                 groups=groups,
                 summarised=not summary.listed,
@@ -80,9 +78,9 @@ def _lines(
             yield connections_table.attempts_line(group, found, calendar)
 
 
-def _table(page: Page, summary: Summary, rows: Sequence[ConnectionLine], calendar: Calendar) -> Iterator[Text]:
+def _table(page: Page, summary: Summary, rows: Sequence[ConnectionLine]) -> Iterator[Text]:
     """These rows, and how many connections they are where they are not all."""
-    yield from connections_table.lines(page, rows, calendar)
+    yield from connections_table.lines(page, rows)
     if summary.listed:
         return
     remark = "Every connection ended cleanly and without a warning; --all lists them."
