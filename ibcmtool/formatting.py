@@ -98,9 +98,7 @@ def qpn(value: int | None) -> str:
     return UNKNOWN if value is None else f"0x{value:06x}"
 
 
-def psn(value: int | None) -> str:
-    """ "0x3a5f12"."""
-    return UNKNOWN if value is None else f"0x{value:06x}"
+psn = qpn  # 24 bits, too
 
 
 def comm_id(value: int | None) -> str:

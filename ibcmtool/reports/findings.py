@@ -58,7 +58,8 @@ def lines(
         explained.add(finding.code + finding.advice)
         yield from _block(page, finding, policy, several_files, advice=advice, alike=others)
         yield Text()
-    left_out = _left_out(findings, totals)
+    # By code: how many findings were counted but not kept.
+    left_out = totals.by_code() - Counter(finding.code for finding in findings)
     for code in dict.fromkeys([*folded, *left_out]):
         others = folded.get(code, [])
         sample = others[0] if others else next(finding for finding in findings if finding.code == code)
@@ -83,16 +84,6 @@ def _by_group(
                 continue
         distinct.append(finding)
     return distinct, alike
-
-
-def _left_out(findings: Sequence[Finding], totals: Totals) -> Counter[str]:
-    """By code: how many findings were counted but not kept."""
-    kept = Counter(finding.code for finding in findings)
-    left_out: Counter[str] = Counter()
-    for (code, _, _), number in totals.findings.items():
-        left_out[code] += number
-    left_out.subtract(kept)
-    return +left_out
 
 
 def _block(

@@ -91,7 +91,7 @@ def finding_object(finding: Finding) -> Object:
     }
 
 
-def summary_object(outcomes: Counter[str], codes: Counter[str], attempts: Sequence[Object] = ()) -> Object:
+def summary_object(outcomes: Counter[Any], codes: Counter[str], attempts: Sequence[Object] = ()) -> Object:
     """Counts, and the attempts that failed alike; what does not occur is left out."""
     summary: Object = {"connections": outcomes.total(), "by_outcome": counts(outcomes), "by_code": counts(codes)}
     return {**summary, "attempts": attempts} if attempts else summary

@@ -171,3 +171,10 @@ class Totals:
     services: Counter[str] = field(default_factory=Counter)
     pairs: Counter[tuple[Address, Address]] = field(default_factory=Counter)  # active, passive
     findings: Counter[tuple[str, Severity, str]] = field(default_factory=Counter)  # code, severity, name
+
+    def by_code(self) -> Counter[str]:
+        """How many findings each code has."""
+        codes: Counter[str] = Counter()
+        for (code, _, _), number in self.findings.items():
+            codes[code] += number
+        return codes
