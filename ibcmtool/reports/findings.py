@@ -87,13 +87,7 @@ def _by_group(
 
 
 def _block(
-    page: Page,
-    finding: Finding,
-    policy: Policy,
-    several_files: bool,
-    *,
-    advice: bool,
-    alike: Sequence[Finding] = (),
+    page: Page, finding: Finding, policy: Policy, several_files: bool, *, advice: bool, alike: Sequence[Finding]
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
@@ -109,9 +103,8 @@ def _block(
     yield from _side_by_side(page, title, page.text(where, style.HEAD))
     yield from page.hanging(Text("  "), page.text(finding.message))
     yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar)))
-    also = _alike(alike, several_files, page.width is not None)
     for label, text in (
-        ("also", also),
+        ("also", _alike(alike, several_files, page.width is not None)),
         ("advice", finding.advice if advice else ""),
         ("policy", _policy_note(finding, policy)),
     ):
