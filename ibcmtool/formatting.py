@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from ibcmtool.model import Address, End, Outcome
 
@@ -20,17 +20,7 @@ HOUR: Final = 60 * MINUTE
 
 UNKNOWN: Final = "?"
 
-OUTCOMES: Final[dict[Outcome, str]] = {
-    "connecting": "connecting",
-    "established": "established",
-    "closed": "closed",
-    "rejected": "rejected",
-    "timed_out": "timed out",
-    "stale": "stale",
-    "half_open": "half open",
-    "resolved": "resolved",
-    "partial": "partial",
-}
+OUTCOMES: Final[dict[Outcome, str]] = {outcome: outcome.replace("_", " ") for outcome in get_args(Outcome)}
 # Outcomes that somebody who waits for a connection would call a failure.
 FAILURES: Final[tuple[Outcome, ...]] = ("stale", "half_open", "timed_out", "rejected")
 # Every outcome in the order of a reader's interest.
@@ -108,9 +98,7 @@ def qpn(value: int | None) -> str:
     return UNKNOWN if value is None else f"0x{value:06x}"
 
 
-def psn(value: int | None) -> str:
-    """ "0x3a5f12"."""
-    return UNKNOWN if value is None else f"0x{value:06x}"
+psn = qpn  # 24 bits, too
 
 
 def comm_id(value: int | None) -> str:

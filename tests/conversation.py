@@ -39,6 +39,7 @@ from ibcmtool.model import (
     TimewaitModel,
     Transport,
 )
+from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.wire.readers import read_message
 
 SECOND = 1_000_000_000
@@ -287,6 +288,14 @@ class Result(NamedTuple):
         found = self.of(code)
         assert len(found) == 1, [f"{finding.code}: {finding.message}" for finding in self.findings]
         return found[0]
+
+
+def attempts_of(connections: Iterable[Connection]) -> list[Attempts]:
+    """The groups among these connections."""
+    grouping = Grouping()
+    for connection in connections:
+        grouping.add(connection)
+    return grouping.groups()
 
 
 class Records(Sink):

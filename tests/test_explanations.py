@@ -18,15 +18,15 @@ def titles(found: list[explanations.Explanation]) -> list[tuple[str, str]]:
     return [(entry.topic, entry.kind) for entry in found]
 
 
-def test_every_code_that_the_layers_name_is_explained_under_the_same_name() -> None:
-    assert {reason: reject.title for reason, reject in rejects.REJECTS.items()} == REJ_REASONS
-    assert {status: title for status, (title, *_) in statuses.APR.items()} == AP_STATUSES
-    assert {status: title for status, (title, *_) in statuses.SIDR.items()} == SIDR_STATUSES
+def test_every_code_that_the_layers_name_is_explained() -> None:
+    assert rejects.REJECTS.keys() == REJ_REASONS.keys()
+    assert statuses.APR.keys() == AP_STATUSES.keys()
+    assert statuses.SIDR.keys() == SIDR_STATUSES.keys()
 
 
 def test_every_state_and_outcome_is_explained() -> None:
-    assert set(states.STATES) == set(get_args(State))
-    assert set(states.OUTCOMES) == set(get_args(Outcome))
+    explained = [entry.topic for entry in states.EXPLANATIONS]
+    assert sorted(explained) == sorted((*get_args(State), *get_args(Outcome)))
 
 
 def test_states_speak_only_of_states_that_exist() -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dissectors.cm_codes import REJ_REASONS
 from ibcmtool.explanations.entry import Explanation
 
 
 class Reject(NamedTuple):
-    """One reason of a REJ: its name, and what it means to whom."""
+    """What one reason of a REJ means to whom."""
 
-    title: str
     constant: str
     meaning: str
     sender: str
@@ -25,6 +25,7 @@ class Reject(NamedTuple):
 _NEVER_LINUX = "Linux never sends it by itself."
 _PATH_VALUE = (
     "An InfiniBand CM that checks the path in the REQ, with an acceptable value in the additional reject information. "
+    + _NEVER_LINUX
 )
 _ASK_SM = (
     "Compare the path in the REQ (`ibcmtool decode FILE --frame N`) with the value that the REJ offers; then ask "
@@ -33,9 +34,14 @@ _ASK_SM = (
 )
 _ALTERNATE = "Leave the alternate path out of the REQ, or correct it: the primary path was not what was refused."
 
+
+def _unusable(path: str, value: str, constant: str) -> Reject:
+    advice = _ASK_SM if path == "primary" else _ALTERNATE
+    return Reject(constant, f"The {value} of the {path} path is not usable.", _PATH_VALUE, advice)
+
+
 REJECTS: dict[int, Reject] = {
     1: Reject(
-        "no QP available",
         "NO_QP",
         "The passive side has no queue pair left for this connection.",
         "A CM that allocates the QP itself. " + _NEVER_LINUX,
@@ -43,14 +49,12 @@ REJECTS: dict[int, Reject] = {
         "allows.",
     ),
     2: Reject(
-        "no EEC available",
         "NO_EEC",
         "The passive side has no end-to-end context left. Only reliable datagrams use these.",
         "Nobody in practice: no current stack implements reliable datagrams.",
         "Check that the REQ asks for RC, UC or XRC: reliable datagram is not implemented anywhere today.",
     ),
     3: Reject(
-        "no resources",
         "NO_RESOURCES",
         "The passive side lacks memory or another resource that the connection needs.",
         "Consumers that use ib_cm directly, such as an SRP target. Linux ib_cm never sends it by itself: short of "
@@ -58,7 +62,6 @@ REJECTS: dict[int, Reject] = {
         "Read the kernel log of the side that refused, at the time of the REJ.",
     ),
     4: Reject(
-        "timeout",
         "TIMEOUT",
         "The sender gives up: it got no answer in time to its REQ or REP, or its program closed the connection "
         "while it waited. Because the peer's comm ID may not be known yet, the additional information carries the "
@@ -70,14 +73,12 @@ REJECTS: dict[int, Reject] = {
         "how late. A killed or impatient client gives the same REJ.",
     ),
     5: Reject(
-        "unsupported request",
         "UNSUPPORTED",
         "The receiver does not support what the message asks for.",
         _NEVER_LINUX,
         "Compare transport type, SRQ, XRC and ECE fields of the REQ with what the passive side can do.",
     ),
     6: Reject(
-        "invalid communication ID",
         "INVALID_COMM_ID",
         "The message names a comm ID that the receiver does not know. It may have rebooted since.",
         _NEVER_LINUX + " Linux ignores such a message, and answers a DREQ with a DREP.",
@@ -85,7 +86,6 @@ REJECTS: dict[int, Reject] = {
         "receiver.",
     ),
     7: Reject(
-        "invalid communication instance",
         "INVALID_COMM_INSTANCE",
         "The comm ID is known, but not together with the other values of the message: the pair of comm IDs, or the "
         "QPN of a DREQ. Each side holds another connection under that ID.",
@@ -94,7 +94,6 @@ REJECTS: dict[int, Reject] = {
         "two connections.",
     ),
     8: Reject(
-        "invalid service ID",
         "INVALID_SERVICE_ID",
         "Nobody listens on this service ID (for RDMA IP CM services: on this port).",
         "Linux, and every other CM. It sends this without any connection state: its Local Communication ID is a "
@@ -103,14 +102,12 @@ REJECTS: dict[int, Reject] = {
         "resource show cm_id`), and that the program asked for the port space (TCP, IB) that the server listens in.",
     ),
     9: Reject(
-        "invalid transport service type",
         "INVALID_TRANSPORT_TYPE",
         "The passive side does not accept this transport (RC, UC, RD, XRC) for the service.",
         "Windows IBAL; illumos. " + _NEVER_LINUX,
         "Look at Transport Service Type and Extended Transport Type of the REQ.",
     ),
     10: Reject(
-        "stale connection",
         "STALE_CONN",
         "The REQ or REP names a QPN of the sender's CA that the receiver still holds as the remote end of another "
         "connection. One of the two sides has lost that connection without the other knowing. The receiver of the "
@@ -122,14 +119,12 @@ REJECTS: dict[int, Reject] = {
         "gone: connecting again succeeds.",
     ),
     11: Reject(
-        "RDC does not exist",
         "RDC_NOT_EXIST",
         "The reliable datagram channel that the REQ names does not exist.",
         "Nobody in practice: no current stack implements reliable datagrams.",
         "Check that the REQ asks for RC, UC or XRC.",
     ),
     12: Reject(
-        "primary remote port GID rejected",
         "INVALID_GID",
         "The primary path's remote GID is none of the passive side's. The additional information holds a GID that "
         "would be accepted.",
@@ -138,84 +133,32 @@ REJECTS: dict[int, Reject] = {
         "-v`): on RoCE an address that moved, a missing GID type (v1 or v2) or a VLAN that only one side has.",
     ),
     13: Reject(
-        "primary remote port LID rejected",
         "INVALID_LID",
         "The primary path's remote LID is not one of this port.",
-        _PATH_VALUE + _NEVER_LINUX,
+        _PATH_VALUE,
         _ASK_SM,
     ),
-    14: Reject(
-        "invalid primary SL",
-        "INVALID_SL",
-        "The service level of the primary path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ASK_SM,
-    ),
-    15: Reject(
-        "invalid primary traffic class",
-        "INVALID_TRAFFIC_CLASS",
-        "The traffic class of the primary path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ASK_SM,
-    ),
-    16: Reject(
-        "invalid primary hop limit",
-        "INVALID_HOP_LIMIT",
-        "The hop limit of the primary path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ASK_SM,
-    ),
-    17: Reject(
-        "invalid primary packet rate",
-        "INVALID_PACKET_RATE",
-        "The packet rate of the primary path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ASK_SM,
-    ),
+    14: _unusable("primary", "service level", "INVALID_SL"),
+    15: _unusable("primary", "traffic class", "INVALID_TRAFFIC_CLASS"),
+    16: _unusable("primary", "hop limit", "INVALID_HOP_LIMIT"),
+    17: _unusable("primary", "packet rate", "INVALID_PACKET_RATE"),
     18: Reject(
-        "alternate remote port GID rejected",
         "INVALID_ALT_GID",
         "The alternate path's remote GID is not accepted.",
         "Linux, when it cannot resolve the alternate path of the REQ; it offers its primary GID.",
         _ALTERNATE,
     ),
     19: Reject(
-        "alternate remote port LID rejected",
         "INVALID_ALT_LID",
         "The alternate path's remote LID is not one of this CA.",
-        _PATH_VALUE + _NEVER_LINUX,
+        _PATH_VALUE,
         _ALTERNATE,
     ),
-    20: Reject(
-        "invalid alternate SL",
-        "INVALID_ALT_SL",
-        "The service level of the alternate path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ALTERNATE,
-    ),
-    21: Reject(
-        "invalid alternate traffic class",
-        "INVALID_ALT_TRAFFIC_CLASS",
-        "The traffic class of the alternate path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ALTERNATE,
-    ),
-    22: Reject(
-        "invalid alternate hop limit",
-        "INVALID_ALT_HOP_LIMIT",
-        "The hop limit of the alternate path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ALTERNATE,
-    ),
-    23: Reject(
-        "invalid alternate packet rate",
-        "INVALID_ALT_PACKET_RATE",
-        "The packet rate of the alternate path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ALTERNATE,
-    ),
+    20: _unusable("alternate", "service level", "INVALID_ALT_SL"),
+    21: _unusable("alternate", "traffic class", "INVALID_ALT_TRAFFIC_CLASS"),
+    22: _unusable("alternate", "hop limit", "INVALID_ALT_HOP_LIMIT"),
+    23: _unusable("alternate", "packet rate", "INVALID_ALT_PACKET_RATE"),
     24: Reject(
-        "port and CM redirection",
         "PORT_CM_REDIRECT",
         "The service is reached at another port, and its CM at another QP: the additional information is a "
         "ClassPortInfo that says where.",
@@ -224,14 +167,12 @@ REJECTS: dict[int, Reject] = {
         "a QP other than 1 are easily missed by capture filters.",
     ),
     25: Reject(
-        "port redirection",
         "PORT_REDIRECT",
         "The service is reached at another port: the additional information is its GID.",
         "Targets with several ports that balance their load. " + _NEVER_LINUX,
         "The active side has to look up a path to that GID and connect there; SRP initiators do.",
     ),
     26: Reject(
-        "invalid path MTU",
         "INVALID_MTU",
         "The path MTU of the REQ is larger than the passive side can take; the additional information holds the MTU "
         "that it accepts.",
@@ -239,14 +180,12 @@ REJECTS: dict[int, Reject] = {
         "Compare the MTU of both ports (`ibv_devinfo`); on RoCE it follows the MTU of the network device.",
     ),
     27: Reject(
-        "insufficient responder resources",
         "INSUFFICIENT_RESP_RESOURCES",
         "One side asks for more outstanding RDMA reads and atomics than the other can serve.",
         _NEVER_LINUX + " Consumers that use ib_cm directly may.",
         "Ask for a smaller Initiator Depth: at most the other side's Responder Resources.",
     ),
     28: Reject(
-        "consumer reject",
         "CONSUMER_DEFINED",
         "The CM accepted, but the program above it refused. Why stands in the private data, in the format of the "
         "upper protocol.",
@@ -256,14 +195,12 @@ REJECTS: dict[int, Reject] = {
         "program: access lists, wrong target names, full queues.",
     ),
     29: Reject(
-        "RNR retry count reject",
         "INVALID_RNR_RETRY",
         "The RNR Retry Count of the other side is not acceptable.",
         _NEVER_LINUX,
         "Ask for another RNR Retry Count (7 means without end).",
     ),
     30: Reject(
-        "duplicate local communication ID",
         "DUPLICATE_LOCAL_COMM_ID",
         "The REQ uses a comm ID that its CA already uses in another open connection, as after a reboot that the "
         "receiver has not noticed.",
@@ -271,28 +208,14 @@ REJECTS: dict[int, Reject] = {
         "The active side has to take a new comm ID. See `ibcmtool explain T03`.",
     ),
     31: Reject(
-        "unsupported class version",
         "INVALID_CLASS_VERSION",
         "The MAD has a class version that the receiver does not speak.",
         "illumos. Linux drops such a MAD silently.",
         "Look at Class Version in the MAD header of the refused message: Linux and illumos speak version 2 only.",
     ),
-    32: Reject(
-        "invalid primary flow label",
-        "INVALID_FLOW_LABEL",
-        "The flow label of the primary path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ASK_SM,
-    ),
-    33: Reject(
-        "invalid alternate flow label",
-        "INVALID_ALT_FLOW_LABEL",
-        "The flow label of the alternate path is not usable.",
-        _PATH_VALUE + _NEVER_LINUX,
-        _ALTERNATE,
-    ),
+    32: _unusable("primary", "flow label", "INVALID_FLOW_LABEL"),
+    33: _unusable("alternate", "flow label", "INVALID_ALT_FLOW_LABEL"),
     35: Reject(
-        "vendor option not supported",
         "VENDOR_OPTION_NOT_SUPPORTED",
         "The REQ offered enhanced connection establishment (a vendor ID and options), and the passive side does not "
         "accept them.",
@@ -301,13 +224,11 @@ REJECTS: dict[int, Reject] = {
     ),
 }
 
-
-def explanation(reason: int, reject: Reject) -> Explanation:
-    """What `explain rej:N` shows."""
-    return Explanation(
+EXPLANATIONS = [
+    Explanation(
         f"rej:{reason}",
         "REJ reason",
-        reject.title,
+        REJ_REASONS[reason],
         (
             ("Meaning", reject.meaning),
             ("Sent by", reject.sender),
@@ -315,6 +236,5 @@ def explanation(reason: int, reject: Reject) -> Explanation:
             ("Known as", f"IB_CM_REJ_{reject.constant} in Linux"),
         ),
     )
-
-
-EXPLANATIONS = [explanation(reason, reject) for reason, reject in REJECTS.items()]
+    for reason, reject in REJECTS.items()
+]

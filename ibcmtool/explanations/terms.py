@@ -4,172 +4,127 @@ from __future__ import annotations
 
 from ibcmtool.explanations.entry import Explanation
 
-TERMS: dict[str, tuple[str, str, tuple[tuple[str, str], ...]]] = {
-    "timewait": (
-        "timewait",
-        "the pause after which a closed QP may serve again",
-        (
-            (
-                "Meaning",
-                (
-                    "An RC or UC packet carries no source QPN: a late packet of an old connection looks like one of "
-                    "the new if its QPN is in use again. So after closing, a QP stays in reset, init or error "
-                    "until the network has had time to drop what was under way (IBA 12.4). Each end has its own "
-                    "interval."
-                ),
-            ),
-            (
-                "How long",
-                (
-                    "Nothing on the wire marks the end; it is computed from the Local ACK Timeout of the REQ and "
-                    "the Target ACK Delay of the REP. ibcmtool gives three moments for each end: Dmin (no known "
-                    "implementation ends it earlier), likely (where Linux ends it), Dmax (every known "
-                    "implementation has ended it). See the terms Dmin and Dmax."
-                ),
-            ),
-            (
-                "Who enters it",
-                (
-                    "The receiver of a DREP, the sender of a DREP, whoever exhausts its DREQs, and the receiver of "
-                    "REJ 10. In Linux a program that dies leaves no effective timewait: its QP and QPN are free at "
-                    "once."
-                ),
-            ),
-            (
-                "The argument",
-                (
-                    "Two readings of the specification differ on a REQ that names a QPN in the *receiver's* "
-                    "timewait: see the terms strict and relaxed. An owner that reuses its own QPN in its own "
-                    "timewait is wrong under both (T01)."
-                ),
-            ),
-        ),
-    ),
-    "stale": (
-        "stale connection",
-        "only one side still holds the connection",
-        (
-            (
-                "Meaning",
-                (
-                    "One side has lost its state - crash, reboot, a DREQ or REJ that never arrived - and the other "
-                    "has not noticed (IBA 12.4.1)."
-                ),
-            ),
-            (
-                "How it shows",
-                (
-                    "The side that lost it connects again with a QPN that the other still holds as connected. The "
-                    "receiver must refuse with REJ 10, then close the old connection with a DREQ that names that "
-                    "QPN (IBA 12.9.8.3.1). See S02 and rej:10."
-                ),
-            ),
-        ),
-    ),
-    "half-open": (
-        "half-open connection",
-        "one side has ended the connection, the other has not",
-        (
-            (
-                "Meaning",
-                (
-                    "It comes from an unanswered DREQ, from a REJ that was lost, or from a program that died and "
-                    "whose only DREQ was lost. Until something proves it stale, the other side keeps its QP and "
-                    "waits. See S11 and S12."
-                ),
-            ),
-        ),
-    ),
-    "strict": (
-        "policy strict",
-        "a REQ that names a QPN in the receiver's timewait is stale",
-        (
-            (
-                "Reading",
-                (
-                    "IBA 12.4: at timewait entry the CM puts both QPNs, the local and the remote, into timewait. A "
-                    "REQ from the peer with that QPN within the receiver's timewait must be refused with REJ 10. "
-                    "Sean Hefty read it so; Linux up to 2.6.18 and illumos do it."
-                ),
-            ),
-            ("Changes", "S05 (such a REQ was accepted) is an error; S06 (it was refused) is no finding."),
-        ),
-    ),
-    "relaxed": (
-        "policy relaxed",
-        "stale means connected: a REQ within the receiver's timewait is a new connection",
-        (
-            (
-                "Reading",
-                (
-                    "IBA 12.9.7: the check for stale connections belongs to the Established state, and no action is "
-                    "listed for a REQ in TimeWait. After DREQ and DREP both sides have agreed to close, so there "
-                    "is nothing stale; only an end's own QP is bound by timewait. Michael S. Tsirkin read it so; "
-                    "Linux does it since 2.6.19."
-                ),
-            ),
-            (
-                "Changes",
-                "S05 (such a REQ was accepted) is worth knowing, not an error; S06 (it was refused) is a warning.",
-            ),
-        ),
-    ),
-    "Dmin": (
-        "Dmin",
-        "the shortest timewait that any known implementation keeps",
-        (
-            (
-                "Passive side",
-                (
-                    "What Linux takes: the Local ACK Timeout of the REQ as an exponent n, 2^(n-8) milliseconds (at "
-                    "least 1 ms)."
-                ),
-            ),
-            (
-                "Active side",
-                (
-                    "The path's packet lifetime is not on the wire, so the Target ACK Delay of the REP alone is a "
-                    "safe lower bound, in the same scale."
-                ),
-            ),
-            ("Use", "Reuse before Dmin is certain (T01, error); after it, only probable or possible (T02)."),
-        ),
-    ),
-    "Dmax": (
-        "Dmax",
-        "when every known implementation has ended timewait",
-        (
-            (
-                "Value",
-                (
-                    "4.096 microseconds times 2^(n+1), n being the larger of the REQ's Local ACK Timeout and the "
-                    "REP's Target ACK Delay, at most 31."
-                ),
-            ),
-            ("Use", "A QPN that comes back after Dmax is no finding."),
-        ),
-    ),
-    "retransmission": (
-        "retransmission",
-        "the same message sent again",
-        (
-            (
-                "Meaning",
-                (
-                    "The same 256 bytes with another BTH PSN: the CM got no answer in time. REQ, REP and DREQ are "
-                    "repeated by their timers, up to Max CM Retries times; RTU, MRA, DREP answer a repeated "
-                    "message; a REJ is sent once."
-                ),
-            ),
-            (
-                "Not to be confused",
-                "The same bytes with the same PSN are one packet that was captured twice (X05).",
-            ),
-        ),
-    ),
-}
+
+def _term(name: str, title: str, sections: dict[str, str]) -> Explanation:
+    return Explanation(name, "term", title, tuple(sections.items()))
 
 
 EXPLANATIONS = [
-    Explanation(name, "term", f"{title}: {line}", sections) for name, (title, line, sections) in TERMS.items()
+    _term(
+        "timewait",
+        "timewait: the pause after which a closed QP may serve again",
+        {
+            "Meaning": (
+                "An RC or UC packet carries no source QPN: a late packet of an old connection looks like one of the "
+                "new if its QPN is in use again. So after closing, a QP stays in reset, init or error until the "
+                "network has had time to drop what was under way (IBA 12.4). Each end has its own interval."
+            ),
+            "How long": (
+                "Nothing on the wire marks the end; it is computed from the Local ACK Timeout of the REQ and the "
+                "Target ACK Delay of the REP. ibcmtool gives three moments for each end: Dmin (no known implementation "
+                "ends it earlier), likely (where Linux ends it), Dmax (every known implementation has ended it). See "
+                "the terms Dmin and Dmax."
+            ),
+            "Who enters it": (
+                "The receiver of a DREP, the sender of a DREP, whoever exhausts its DREQs, and the receiver of REJ 10. "
+                "In Linux a program that dies leaves no effective timewait: its QP and QPN are free at once."
+            ),
+            "The argument": (
+                "Two readings of the specification differ on a REQ that names a QPN in the *receiver's* timewait: see "
+                "the terms strict and relaxed. An owner that reuses its own QPN in its own timewait is wrong under "
+                "both (T01)."
+            ),
+        },
+    ),
+    _term(
+        "stale",
+        "stale connection: only one side still holds the connection",
+        {
+            "Meaning": (
+                "One side has lost its state - crash, reboot, a DREQ or REJ that never arrived - and the other has not "
+                "noticed (IBA 12.4.1)."
+            ),
+            "How it shows": (
+                "The side that lost it connects again with a QPN that the other still holds as connected. The receiver "
+                "must refuse with REJ 10, then close the old connection with a DREQ that names that QPN (IBA "
+                "12.9.8.3.1). See S02 and rej:10."
+            ),
+        },
+    ),
+    _term(
+        "half-open",
+        "half-open connection: one side has ended the connection, the other has not",
+        {
+            "Meaning": (
+                "It comes from an unanswered DREQ, from a REJ that was lost, or from a program that died and whose "
+                "only DREQ was lost. Until something proves it stale, the other side keeps its QP and waits. See S11 "
+                "and S12."
+            ),
+        },
+    ),
+    _term(
+        "strict",
+        "policy strict: a REQ that names a QPN in the receiver's timewait is stale",
+        {
+            "Reading": (
+                "IBA 12.4: at timewait entry the CM puts both QPNs, the local and the remote, into timewait. A REQ "
+                "from the peer with that QPN within the receiver's timewait must be refused with REJ 10. Sean Hefty "
+                "read it so; Linux up to 2.6.18 and illumos do it."
+            ),
+            "Changes": "S05 (such a REQ was accepted) is an error; S06 (it was refused) is no finding.",
+        },
+    ),
+    _term(
+        "relaxed",
+        "policy relaxed: stale means connected: a REQ within the receiver's timewait is a new connection",
+        {
+            "Reading": (
+                "IBA 12.9.7: the check for stale connections belongs to the Established state, and no action is listed "
+                "for a REQ in TimeWait. After DREQ and DREP both sides have agreed to close, so there is nothing "
+                "stale; only an end's own QP is bound by timewait. Michael S. Tsirkin read it so; Linux does it since "
+                "2.6.19."
+            ),
+            "Changes": (
+                "S05 (such a REQ was accepted) is worth knowing, not an error; S06 (it was refused) is a warning."
+            ),
+        },
+    ),
+    _term(
+        "Dmin",
+        "Dmin: the shortest timewait that any known implementation keeps",
+        {
+            "Passive side": (
+                "What Linux takes: the Local ACK Timeout of the REQ as an exponent n, 2^(n-8) milliseconds (at least 1 "
+                "ms)."
+            ),
+            "Active side": (
+                "The path's packet lifetime is not on the wire, so the Target ACK Delay of the REP alone is a safe "
+                "lower bound, in the same scale."
+            ),
+            "Use": "Reuse before Dmin is certain (T01, error); after it, only probable or possible (T02).",
+        },
+    ),
+    _term(
+        "Dmax",
+        "Dmax: when every known implementation has ended timewait",
+        {
+            "Value": (
+                "4.096 microseconds times 2^(n+1), n being the larger of the REQ's Local ACK Timeout and the REP's "
+                "Target ACK Delay, at most 31."
+            ),
+            "Use": "A QPN that comes back after Dmax is no finding.",
+        },
+    ),
+    _term(
+        "retransmission",
+        "retransmission: the same message sent again",
+        {
+            "Meaning": (
+                "The same 256 bytes with another BTH PSN: the CM got no answer in time. REQ, REP and DREQ are repeated "
+                "by their timers, up to Max CM Retries times; RTU, MRA, DREP answer a repeated message; a REJ is sent "
+                "once."
+            ),
+            "Not to be confused": "The same bytes with the same PSN are one packet that was captured twice (X05).",
+        },
+    ),
 ]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting
+from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import Connection
 from ibcmtool.reports import rejects
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.attempts import MOST_CLIENTS, Attempts
-from ibcmtool.views.refusals import Refusal
 from ibcmtool.views.retry import Retry, safe_retry
-
-STALE_CONNECTION, INVALID_SERVICE_ID, CONSUMER_REJECT = 10, 8, 28
+from ibcmtool.views.tally import Refusal
 
 
 def sentence(group: Attempts, calendar: Calendar) -> str:
@@ -59,13 +58,9 @@ def refusal_words(refusal: Refusal) -> str:
 def _meaning(group: Attempts, refusal: Refusal) -> str:
     if refusal.words or refusal.sidr:
         return refusal.words
-    if refusal.reason == STALE_CONNECTION:
-        return rejects.STALE
     if refusal.reason == INVALID_SERVICE_ID:
         return f"nothing listens on {target(group)}"
-    if refusal.reason == CONSUMER_REJECT:
-        return rejects.NO_REASON
-    return ""
+    return {STALE_CONNECTION: rejects.STALE, CONSUMER_REJECT: rejects.NO_REASON}.get(refusal.reason or 0, "")
 
 
 def target(group: Attempts) -> str:

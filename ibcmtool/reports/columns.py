@@ -6,13 +6,14 @@ first, and the first one that fits is drawn. Without a width the richest one is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rich.text import Text
 
-from ibcmtool.reports.page import Page
+from ibcmtool.reports import style
+from ibcmtool.reports.page import Page, Piece
 
 GAP = 2
 
@@ -74,28 +75,18 @@ def widths(columns: Sequence[Column], width: int | None) -> list[int]:
     return natural
 
 
-def draw(page: Page, columns: Sequence[Column], *, heading: bool = True) -> Iterator[tuple[int, Text]]:
-    """The lines of the table, each with the index of its row; -1 for the heading and its rule."""
+def draw(page: Page, columns: Sequence[Column], notes: Sequence[Iterable[Piece]] = ()) -> Iterator[Text]:
+    """The lines of the table; under each row its notes, sentences with their styles."""
     size = widths(columns, page.width)
-    if heading:
-        yield -1, _line(page, [Text(column.title, "bold") for column in columns], columns, size)
-        yield -1, Text(page.glyphs.rule * (sum(size) + GAP * (len(size) - 1)), "dim")
+    yield _line(page, [Text(column.title, style.HEAD) for column in columns], columns, size)
+    yield Text(page.glyphs.rule * (sum(size) + GAP * (len(size) - 1)), style.QUIET)
     for row in range(len(columns[0].cells)):
         cells = [column.cells[row] for column in columns]
         for at in range(max(map(len, cells))):
             parts = [cell[at] if at < len(cell) else _EMPTY for cell in cells]
-            yield row, _line(page, parts, columns, size)
-
-
-def draw_with_notes(page: Page, columns: Sequence[Column], notes: Callable[[int], Iterable[Text]]) -> Iterator[Text]:
-    """The lines of the table; under each row what `notes` says of the row of that index."""
-    below = 0
-    for row, line in draw(page, columns):
-        if row > below:
-            yield from notes(below)
-            below = row
-        yield line
-    yield from notes(below)
+            yield _line(page, parts, columns, size)
+        for note in notes[row] if notes else ():
+            yield from page.hanging(Text(f"     {page.glyphs.corner} ", style.QUIET), page.text(*note))
 
 
 _EMPTY = Text()

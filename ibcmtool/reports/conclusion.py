@@ -11,13 +11,11 @@ from ibcmtool import formatting
 from ibcmtool.model import LIVE, SEVERITIES, InputInfo, Outcome, Policy, Severity
 from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 _ADJECTIVE: dict[Outcome, str] = {
     "connecting": "still connecting at the end",
     "established": "open at the end",
-    "timed_out": "timed out",
-    "half_open": "half open",
     "partial": "seen only in part",
     "resolved": "resolved by SIDR",
 }
@@ -64,23 +62,20 @@ def _outcomes(outcomes: Counter[Outcome]) -> str:
 
 
 def _adjective(outcome: Outcome) -> str:
-    return _ADJECTIVE.get(outcome, outcome)
+    return _ADJECTIVE.get(outcome, formatting.OUTCOMES[outcome])
 
 
 def _findings(severities: Counter[Severity], reading: str, totals: Totals) -> str:
     if not severities:
         return ", nothing to report" if not any(totals.outcomes[outcome] for outcome in formatting.FAILURES) else ""
     parts = [
-        formatting.count(severities[severity], severity, _PLURAL[severity])
+        formatting.count(severities[severity], severity, "info" if severity == "info" else "")
         for severity in SEVERITIES
         if severities[severity]
     ]
     codes = sorted({code for code, severity, _ in totals.findings if severity != "info"})
     named = f" ({', '.join(codes)})" if 0 < len(codes) <= 6 else ""
     return f"; {formatting.listed(parts)}{reading}{named}"
-
-
-_PLURAL = {"error": "errors", "warning": "warnings", "info": "info"}
 
 
 def _nothing(page: Page, inputs: Sequence[InputInfo]) -> Iterator[Text]:

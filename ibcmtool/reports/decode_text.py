@@ -12,7 +12,6 @@ from ibcmtool import formatting
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage
 from ibcmtool.reports import message_summary, style
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page, Piece
 from ibcmtool.reports.sink import Settings, Sink
 
@@ -33,19 +32,17 @@ class MessageLines(Sink):
     at_once = True
 
     def __init__(self, settings: Settings) -> None:
-        self._page = Page(settings.console())
-        self._calendar = Calendar(settings.zone)
+        self._page = Page(settings.console(), settings.zone)
         self._at_once = settings.at_once
 
     def received(self, received: Received) -> None:
         page = self._page
         if isinstance(received.item, CmMessage):
-            head, body = message_pieces(page, received.item, self._calendar)
+            head, body = message_pieces(page, received.item)
             if page.width is None or sum(cell_len(text) for text, _ in head + body) <= page.width:
                 page.write_pieces(head + body)
             else:
-                for line in folded(page, Text.assemble(*head), Text.assemble(*body), page.width):
-                    page.write(line)
+                page.write_lines(folded(page, Text.assemble(*head), Text.assemble(*body), page.width))
             if self._at_once:
                 page.flush()
 
@@ -63,17 +60,17 @@ class FrameTree(Sink):
         self._settings = settings
 
     def layers(self, received: Received, layers: Sequence[LayerDetail]) -> None:
-        page, calendar = Page(self._settings.console()), Calendar(self._settings.zone)
+        page = Page(self._settings.console(), self._settings.zone)
         frame, message = received.frame, received.item
         if isinstance(message, CmMessage):
-            page.console.print(frame_tree(page, frame, message, layers, calendar, show_hex=self._settings.show_hex))
+            page.console.print(frame_tree(page, frame, message, layers, show_hex=self._settings.show_hex))
 
 
-def message_pieces(page: Page, message: CmMessage, calendar: Calendar) -> tuple[list[Piece], list[Piece]]:
+def message_pieces(page: Page, message: CmMessage) -> tuple[list[Piece], list[Piece]]:
     """Frame, time, source -> destination, type; then telling fields, and what is wrong with the packet itself."""
     head = [
         (f"{message.frame:>6}  ", ""),
-        (calendar.time(message.time), style.QUIET),
+        (page.calendar.time(message.time), style.QUIET),
         (f"  {page.clean(_ends(page, message)):<26}  ", ""),
         (f"{message.type:<8}", style.HEAD),
         ("  ", ""),
@@ -97,13 +94,11 @@ def folded(page: Page, head: Text, body: Text, width: int) -> Iterator[Text]:
         yield Text.assemble(head if at == 0 else " " * indent, line)
 
 
-def frame_tree(
-    page: Page, frame: Frame, message: CmMessage, layers: Iterable[LayerDetail], calendar: Calendar, *, show_hex: bool
-) -> Tree:
+def frame_tree(page: Page, frame: Frame, message: CmMessage, layers: Iterable[LayerDetail], *, show_hex: bool) -> Tree:
     """All layers of a frame; with `show_hex`, where in its layer each field lies, and its bytes."""
     head = Text.assemble(
         (f"frame {frame.number}  {message.type}", style.HEAD),
-        f"  {calendar.full(frame.time, 9)}  {page.clean(_ends(page, message))}",
+        f"  {page.calendar.full(frame.time, 9)}  {page.clean(_ends(page, message))}",
     )
     tree = Tree(head, guide_style=style.QUIET)
     for layer in layers:

@@ -15,7 +15,7 @@ from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
 from ibcmtool.values import Duration, Psn, Time
 from ibcmtool.views.attempts import Attempts
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 INFO_SHOWN = 3  # more info findings of one code are folded into one line
 SUMMARY_SHOWN = 3  # in a summarised report, of every code
@@ -25,7 +25,6 @@ _LABEL_WIDTH = 10
 _UPPER_CASE = frozenset(
     ("ca", "qpn", "psn", "guid", "gid", "cm", "req", "rep", "rej", "rtu", "dreq", "drep", "mra", "tid", "ack", "lid")
 )
-_ABSOLUTE = 10**17  # ns; no duration is this long (3 years), every time since 1973 is later
 
 
 def lines(
@@ -34,7 +33,6 @@ def lines(
     totals: Totals,
     *,
     policy: Policy,
-    calendar: Calendar,
     several_files: bool,
     groups: Mapping[int, Attempts] | None = None,
     summarised: bool = False,
@@ -58,9 +56,10 @@ def lines(
         # The same advice for the tenth time is noise.
         advice = finding.code + finding.advice not in explained
         explained.add(finding.code + finding.advice)
-        yield from _block(page, finding, policy, calendar, several_files, advice=advice, alike=others)
+        yield from _block(page, finding, policy, several_files, advice=advice, alike=others)
         yield Text()
-    left_out = _left_out(findings, totals)
+    # By code: how many findings were counted but not kept.
+    left_out = totals.by_code() - Counter(finding.code for finding in findings)
     for code in dict.fromkeys([*folded, *left_out]):
         others = folded.get(code, [])
         sample = others[0] if others else next(finding for finding in findings if finding.code == code)
@@ -87,30 +86,12 @@ def _by_group(
     return distinct, alike
 
 
-def _left_out(findings: Sequence[Finding], totals: Totals) -> Counter[str]:
-    """By code: how many findings were counted but not kept."""
-    kept = Counter(finding.code for finding in findings)
-    left_out: Counter[str] = Counter()
-    for (code, _, _), number in totals.findings.items():
-        left_out[code] += number
-    left_out.subtract(kept)
-    return +left_out
-
-
 def _block(
-    page: Page,
-    finding: Finding,
-    policy: Policy,
-    calendar: Calendar,
-    several_files: bool,
-    *,
-    advice: bool,
-    alike: Sequence[Finding] = (),
+    page: Page, finding: Finding, policy: Policy, several_files: bool, *, advice: bool, alike: Sequence[Finding]
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
-    where = page.join([_connections(finding), formatting.frames(finding.frames, several_files)], ", ")
-    where.stylize(style.HEAD)
+    where = ", ".join(filter(None, (_connections(finding), formatting.frames(finding.frames, several_files))))
     title = Text(" ").join(
         [
             Text(f" {finding.severity} ", style.SEVERITY_BADGE[finding.severity]),
@@ -119,12 +100,11 @@ def _block(
             *([Text(certainty, style.QUIET)] if certainty else []),
         ]
     )
-    yield from _side_by_side(page, title, where)
+    yield from _side_by_side(page, title, page.text(where, style.HEAD))
     yield from page.hanging(Text("  "), page.text(finding.message))
-    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, calendar)))
-    also = _alike(alike, several_files, page.width is not None)
+    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar)))
     for label, text in (
-        ("also", also),
+        ("also", _alike(alike, several_files, page.width is not None)),
         ("advice", finding.advice if advice else ""),
         ("policy", _policy_note(finding, policy)),
     ):
@@ -183,37 +163,25 @@ def _policy_note(finding: Finding, policy: Policy) -> str:
 
 def _numbers(evidence: Mapping[str, Any], calendar: Calendar) -> Iterator[str]:
     for key, value in evidence.items():
-        if value is None:
-            continue
-        label, text = _number(key, value, calendar)
-        yield f"{label} {text}"
+        if value is not None:
+            label = " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
+            yield f"{label} {_number(value, calendar)}"
 
 
-def _number(key: str, value: Any, calendar: Calendar) -> tuple[str, str]:
-    """Key and value in words: `_ns` values are durations or times, QPNs and ids are hexadecimal."""
-    if key.endswith("_ns"):
-        texts = [_moment(one, calendar) for one in (value if isinstance(value, (list, tuple)) else [value])]
-        return _words(key.removesuffix("_ns")), " ".join(texts)
-    if isinstance(value, (Duration, Time)):
-        return _words(key), calendar.full(value.ns) if isinstance(value, Time) else formatting.duration(value.ns)
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Duration, Time)):
-        return _words(key), " ".join(_number(key, one, calendar)[1] for one in value)
-    if isinstance(value, Psn):
-        return _words(key), formatting.psn(value.number)
-    made = values.plain(key, values.evidence(value))
-    if isinstance(made, bool):
-        return _words(key), "yes" if made else "no"
-    if isinstance(made, list):
-        return _words(key), " ".join(map(str, made))
-    return _words(key), formatting.psn(made) if isinstance(made, int) and key.endswith("psn") else str(made)
-
-
-def _moment(ns: int, calendar: Calendar) -> str:
-    return calendar.full(ns) if abs(ns) >= _ABSOLUTE else formatting.duration(ns)
-
-
-def _words(key: str) -> str:
-    return " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
+def _number(value: Any, calendar: Calendar) -> str:
+    match value:
+        case Time():
+            return calendar.full(value.ns)
+        case Duration():
+            return formatting.duration(value.ns)
+        case Psn():
+            return formatting.psn(value.number)
+        case bool():
+            return "yes" if value else "no"
+        case [Duration() | Time(), *_]:
+            return " ".join(_number(one, calendar) for one in value)
+    made = values.evidence(value)
+    return " ".join(map(str, made)) if isinstance(made, list) else str(made)
 
 
 def _folded(page: Page, sample: Finding, others: Sequence[Finding], number: int) -> Iterator[Text]:

@@ -15,12 +15,12 @@ from ibcmtool.rules.facts.coverage import holes
 from ibcmtool.wire.link_types import NAMES
 
 
-def lines(page: Page, inputs: Sequence[InputInfo], calendar: Calendar) -> Iterator[Text]:
+def lines(page: Page, inputs: Sequence[InputInfo]) -> Iterator[Text]:
     """Path, format, frames, CM messages and time span of each input; what was cut or damaged below it, and holes."""
     for at, info in enumerate(inputs):
         mark = Text(f"[{at + 1}] " if len(inputs) > 1 else "", style.QUIET)
         head = Text.assemble(mark, page.text(info.path, style.HEAD), "  ")
-        facts = page.text(", ".join(_facts(info, calendar)), style.QUIET)
+        facts = page.text(", ".join(_facts(info, page.calendar)), style.QUIET)
         if page.width is not None and head.cell_len + facts.cell_len > page.width:
             yield from page.hanging(Text(), head)
             head = Text("    ")
@@ -28,7 +28,7 @@ def lines(page: Page, inputs: Sequence[InputInfo], calendar: Calendar) -> Iterat
         for trouble in _troubles(info):
             yield from page.hanging(Text(f"    {page.glyphs.bad} ", style.DOUBT), page.text(trouble, style.DOUBT))
     for begin, end in holes(inputs):
-        text = f"no frame in any input for {formatting.duration(end - begin)} from {calendar.full(begin, 0)} on"
+        text = f"no frame in any input for {formatting.duration(end - begin)} from {page.calendar.full(begin, 0)} on"
         yield from page.hanging(Text(f"{page.glyphs.bad} ", style.DOUBT), page.text(text, style.DOUBT))
 
 

@@ -24,18 +24,18 @@ from ibcmtool.reports.json_objects import (
     summary_object,
 )
 from ibcmtool.reports.json_rows import attempts_objects, breakdown_summary, row_object
-from ibcmtool.reports.keeping import Keeping
-from ibcmtool.reports.pieces import Pieces
-from ibcmtool.reports.sink import Settings, Sink
+from ibcmtool.reports.sink import Keeping, Settings, Sink
 from ibcmtool.views.attempts import Grouping
 from ibcmtool.views.rows import Rows
 
 if TYPE_CHECKING:
     from ibcmtool.wire.detail import LayerDetail
+from typing import TextIO
 
 ANALYSIS, BREAKDOWN = "ibcmtool.analysis/1", "ibcmtool.views/1"
 
 _FILTER_HERE = "\0"  # no JSON text holds it
+_LINES = 16  # in one write; of a connection of five messages: 90 kB
 
 
 class AnalysisDocument(Sink):
@@ -177,3 +177,24 @@ def _write_list(pieces: Pieces, name: str, texts: Iterable[str]) -> None:
         pieces.write(before + text)
         before = ",\n"
     pieces.write("\n],\n")
+
+
+class Pieces:
+    """Writes many texts at once, but each on its own where somebody looks on (a terminal, or `at_once`)."""
+
+    def __init__(self, out: TextIO, *, at_once: bool = False) -> None:
+        self._out = out
+        self._most = 1 if at_once or out.isatty() else _LINES
+        self._texts: list[str] = []
+
+    def write(self, text: str) -> None:
+        self._texts.append(text)
+        if len(self._texts) >= self._most:
+            self.flush()
+
+    def flush(self) -> None:
+        """Everything written so far comes out. Call it at the end, also when an error or an interrupt ends the work."""
+        piece = "".join(self._texts)
+        self._texts.clear()
+        self._out.write(piece)
+        self._out.flush()

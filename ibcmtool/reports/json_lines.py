@@ -9,7 +9,7 @@ from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, Connection, Event, Finding, InputInfo
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text
-from ibcmtool.reports.json_document import BreakdownDocument, FrameDocument
+from ibcmtool.reports.json_document import BreakdownDocument, FrameDocument, Pieces
 from ibcmtool.reports.json_objects import (
     Object,
     event_object,
@@ -19,7 +19,6 @@ from ibcmtool.reports.json_objects import (
     summary_object,
 )
 from ibcmtool.reports.json_rows import attempts_objects, breakdown_summary, row_object
-from ibcmtool.reports.pieces import Pieces
 from ibcmtool.reports.sink import Settings, Sink
 from ibcmtool.views.attempts import Grouping
 

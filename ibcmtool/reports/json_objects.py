@@ -87,20 +87,11 @@ def finding_object(finding: Finding) -> Object:
         "frames": [{"file": file, "frame": frame} for file, frame in finding.frames],
         "message": finding.message,
         "advice": finding.advice,
-        "evidence": dict(_evidence(name, value) for name, value in finding.evidence.items()),
+        "evidence": {name: values.evidence(value) for name, value in finding.evidence.items()},
     }
 
 
-def _evidence(name: str, value: Any) -> tuple[str, Any]:
-    """Nanoseconds (under a name that ends in `_ns`) become decimal seconds, under the name without that ending."""
-    if not name.endswith("_ns"):
-        return name, values.plain(name, values.evidence(value))
-    if isinstance(value, (list, tuple)):
-        return name[:-3], [formatting.seconds(one) for one in value]
-    return name[:-3], time(value)
-
-
-def summary_object(outcomes: Counter[str], codes: Counter[str], attempts: Sequence[Object] = ()) -> Object:
+def summary_object(outcomes: Counter[Any], codes: Counter[str], attempts: Sequence[Object] = ()) -> Object:
     """Counts, and the attempts that failed alike; what does not occur is left out."""
     summary: Object = {"connections": outcomes.total(), "by_outcome": counts(outcomes), "by_code": counts(codes)}
     return {**summary, "attempts": attempts} if attempts else summary

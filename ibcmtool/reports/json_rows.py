@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ibcmtool import formatting
-from ibcmtool.reports.json_objects import Object, counts, service_object, time
+from ibcmtool.reports.json_objects import Object, counts, service_object, summary_object, time
 from ibcmtool.views.attempts import Attempts
-from ibcmtool.views.refusals import Refusal
 from ibcmtool.views.rows import Breakdown, Party, Row
+from ibcmtool.views.tally import Refusal
 
 if TYPE_CHECKING:
     from ibcmtool.views.tally import Tally
@@ -61,10 +61,7 @@ def row_object(row: Row) -> Object:
 def breakdown_summary(breakdown: Breakdown) -> Object:
     """Counts over everything, also over what has no row."""
     totals = breakdown.totals
-    codes: dict[str, int] = {}
-    for (code, _, _), number in sorted(totals.findings.items()):
-        codes[code] = codes.get(code, 0) + number
-    return {"connections": totals.connections, "by_outcome": counts(totals.outcomes), "by_code": codes}
+    return summary_object(totals.outcomes, totals.by_code())
 
 
 def _tally(tally: Tally, parties: Object) -> Object:
@@ -114,9 +111,10 @@ def _times(times: Times) -> Object | None:
     """None without any reply."""
     if not times.count:
         return None
-    values: dict[str, Any] = {
+    return {
+        "count": times.count,
         "p50": time(times.percentile(50)),
         "p99": time(times.percentile(99)),
         "max": time(times.maximum),
+        "exact": times.exact,
     }
-    return {"count": times.count, **values, "exact": times.exact}

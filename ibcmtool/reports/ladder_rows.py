@@ -15,7 +15,6 @@ from rich.text import Text
 from ibcmtool import formatting
 from ibcmtool.model import Connection, Role
 from ibcmtool.reports import ladder_texts, style
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.ladder_entries import Entry, pauses
 from ibcmtool.reports.page import Page
 
@@ -42,14 +41,11 @@ class Span(NamedTuple):
 class Drawing:
     """The drawing of one connection."""
 
-    def __init__(
-        self, page: Page, conn: Connection, made: Sequence[Entry], *, calendar: Calendar, several_files: bool
-    ) -> None:
+    def __init__(self, page: Page, conn: Connection, made: Sequence[Entry], *, several_files: bool) -> None:
         self._page = page
         self._glyphs = page.glyphs
         self._conn = conn
         self._entries = made
-        self._calendar = calendar
         self._several_files = several_files
         self._width = page.width or PLAIN_WIDTH
         self._wide = self._width >= CLOCK_FROM
@@ -124,7 +120,7 @@ class Drawing:
         )
 
     def _gutter_text(self, entry: Entry, at: int) -> Text:
-        moment = self._calendar.time(entry.time)
+        moment = self._page.calendar.time(entry.time)
         if at == 0:
             text = f"{self._relative(entry):>{self._time_width}} "
             text += f"{moment:>{_CLOCK}}  " if self._wide else ""
@@ -134,7 +130,7 @@ class Drawing:
         return _NOTHING
 
     def _relative(self, entry: Entry) -> str:
-        return self._calendar.relative(entry.time - self._conn.opened)
+        return self._page.calendar.relative(entry.time - self._conn.opened)
 
     def _frame(self, entry: Entry) -> str:
         return ladder_texts.frame_name(entry.frame, self._several_files)

@@ -8,7 +8,6 @@ from ibcmtool import formatting, services
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, Connection, Event, Finding, Step
 from ibcmtool.reports import message_summary, style
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page, Pieces
 from ibcmtool.reports.sink import Settings, Sink
 from ibcmtool.reports.text import TextReport
@@ -28,19 +27,23 @@ def live_text(settings: Settings) -> Sink:
     return LiveView(settings)
 
 
-class LiveLines(TextReport):
-    """Writes each line at once."""
+class LiveText(TextReport):
+    """What shows events while they come: it knows what was received last before each."""
 
     follows = True
     at_once = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._lines = LineMaker(self._page, self._calendar, several_sources=len(settings.sources) > 1)
+        self._lines = LineMaker(self._page, several_sources=len(settings.sources) > 1)
         self._received: Received | None = None
 
     def received(self, received: Received) -> None:
         self._received = received
+
+
+class LiveLines(LiveText):
+    """Writes each line at once."""
 
     def event(self, event: Event) -> None:
         if has_line(event):
@@ -68,12 +71,11 @@ def has_line(event: Event) -> bool:
 class LineMaker:
     """Makes the lines."""
 
-    def __init__(self, page: Page, calendar: Calendar, *, several_sources: bool) -> None:
+    def __init__(self, page: Page, *, several_sources: bool) -> None:
         self._clean = page.clean
         self._arrow = page.glyphs.arrow
-        self._calendar = calendar
         self._several = several_sources
-        self._second = lru_cache(maxsize=4)(lambda second: calendar.time(second * formatting.SECOND, 0))
+        self._second = lru_cache(maxsize=4)(lambda second: page.calendar.time(second * formatting.SECOND, 0))
 
     def event(self, event: Event, received: Received | None) -> Pieces:
         """The line of an event; received: what was received last before it."""
@@ -116,11 +118,10 @@ class LineMaker:
         return [*self._head(message.time, connection, kind, name), (self._clean("  ".join(filter(None, about))), "")]
 
     def _from_to(self, message: CmMessage, connection: Connection, sender: str) -> str:
-        if sender == "active":
-            return f"{formatting.end_name(connection.active)} {self._arrow} {formatting.end_name(connection.passive)}"
-        if sender == "passive":
-            return f"{formatting.end_name(connection.passive)} {self._arrow} {formatting.end_name(connection.active)}"
-        return f"{formatting.address(message.source)} {self._arrow} {formatting.address(message.destination)}"
+        ends = [formatting.end_name(connection.active), formatting.end_name(connection.passive)]
+        if sender == "unknown":
+            ends = [formatting.address(message.source), formatting.address(message.destination)]
+        return f" {self._arrow} ".join(reversed(ends) if sender == "passive" else ends)
 
     def _ended(self, time: int, connection: Connection) -> Pieces:
         lasted = (connection.closed or time) - connection.opened

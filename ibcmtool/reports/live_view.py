@@ -15,9 +15,8 @@ from ibcmtool.engine.sink import Received
 from ibcmtool.model import Connection, Event, Finding
 from ibcmtool.reports import columns, style
 from ibcmtool.reports.columns import Column
-from ibcmtool.reports.live_lines import LineMaker, has_line
+from ibcmtool.reports.live_lines import LiveText, has_line
 from ibcmtool.reports.sink import Settings
-from ibcmtool.reports.text import TextReport
 from ibcmtool.views.live_state import LiveState, Rate
 
 A_SECOND = 4  # times that the screen is drawn
@@ -25,30 +24,23 @@ EVENTS = 200  # lines remembered
 FEWEST = 3  # lines that findings, connections and events have at least
 
 
-class LiveView(TextReport):
+class LiveView(LiveText):
     """Draws on the whole screen until it is closed; then the report stands where the shell's prompt will be."""
 
-    follows = True
-    at_once = True
     shows_hints = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._console: Console = self._page.console
         self._sources = settings.sources
-        self._lines = LineMaker(self._page, self._calendar, several_sources=len(settings.sources) > 1)
         self._live_state = LiveState(settings.keep)
         self._rates = [Rate() for _ in settings.sources]
         # The line of an event is made only if it comes to be drawn: in a storm few do.
         self._events: deque[Text | tuple[Event, Received | None]] = deque(maxlen=EVENTS)
-        self._received: Received | None = None
         self._began = time.monotonic()
         self._drawn = 0.0
         self._live = Live(console=self._console, screen=True, auto_refresh=False, transient=True)
         self._live.start()
-
-    def received(self, received: Received) -> None:
-        self._received = received
 
     def event(self, event: Event) -> None:
         self._live_state.event(event)
@@ -80,8 +72,8 @@ class LiveView(TextReport):
         room = max(height - len(top) - 3, 3 * FEWEST)  # three headings
         findings = [self._finding(finding) for finding in self._live_state.pinned(max(FEWEST, room // 4))]
         rows = self._live_state.connections(max(FEWEST, room // 3), now or 0)
-        table = [line for _, line in columns.draw(self._page, self._columns(rows, now or 0))] if rows else []
-        lines = [*top]
+        table = list(columns.draw(self._page, self._columns(rows, now or 0))) if rows else []
+        lines = top
         if findings:
             lines += [self._heading("findings"), *findings]
         if table:
@@ -94,7 +86,7 @@ class LiveView(TextReport):
 
     def _head(self, moment: float, now: int | None) -> Iterator[Text]:
         running = formatting.duration(int(moment - self._began) * formatting.SECOND)
-        at = f"  {self._calendar.full(now, 0)}" if now is not None else ""
+        at = f"  {self._page.calendar.full(now, 0)}" if now is not None else ""
         yield Text.assemble(("ibcmtool live", style.HEAD), self._page.text(f"{at}  running {running}", style.QUIET))
         for status, rate in zip(self._sources, self._rates, strict=True):
             info, source = status.info, status.source
@@ -137,22 +129,16 @@ class LiveView(TextReport):
         )
 
     def _columns(self, rows: Sequence[Connection], now: int) -> list[Column]:
-        arrow = f" {self._page.glyphs.arrow} "
-        state = [Text(formatting.OUTCOMES[one.outcome], style.OUTCOME[one.outcome]) for one in rows]
+        text, arrow = self._page.text, f" {self._page.glyphs.arrow} "
+        ends = [formatting.end_name(one.active) + arrow + formatting.end_name(one.passive) for one in rows]
+        states = [Text(formatting.OUTCOMES[one.outcome], style.OUTCOME[one.outcome]) for one in rows]
         table = [
             Column("id", "right", cells=[[Text(str(one.id), "bold")] for one in rows]),
-            Column(
-                f"active{arrow}passive",
-                cells=[
-                    [self._page.text(formatting.end_name(one.active) + arrow + formatting.end_name(one.passive))]
-                    for one in rows
-                ],
-                least=20,
-            ),
-            Column("service", cells=[[self._page.text(services.connection_service(one))] for one in rows], least=12),
-            Column("state", cells=[[text] for text in state]),
+            Column(f"active{arrow}passive", cells=[[text(names)] for names in ends], least=20),
+            Column("service", cells=[[text(services.connection_service(one))] for one in rows], least=12),
+            Column("state", cells=[[state] for state in states]),
             Column("for", "right", cells=[[Text(_since(one, now))] for one in rows]),
-            Column("history", cells=[[self._page.text(one.history[-24:])] for one in rows], least=6, enough=12),
+            Column("history", cells=[[text(one.history[-24:])] for one in rows], least=6, enough=12),
         ]
         return table if columns.fits(table, self._console.width, cut=True) else table[:4]
 

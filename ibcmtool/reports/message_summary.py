@@ -56,9 +56,7 @@ def parameters(request: Request | None, reply: Reply | None) -> list[Pair]:
             pairs.append(("CM response timeouts", both))
         pairs += _known("Max CM Retries", request.max_cm_retries, str)
         pairs += _known("Local ACK Timeout", request.primary_local_ack_timeout, formatting.exponent)
-        pairs += _known(
-            "MTU", request.path_mtu, lambda code: PATH_MTUS.get(code, f"code {code}").removesuffix(" bytes")
-        )
+        pairs += _known("MTU", request.path_mtu, _mtu)
     if isinstance(reply, Rep):
         pairs += _known("Target ACK Delay", reply.target_ack_delay, formatting.exponent)
     return pairs

@@ -12,7 +12,7 @@ from ibcmtool.model import SEVERITIES, Severity
 from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 ROWS = 8  # of services and of pairs; the others are counted together
 
@@ -74,7 +74,7 @@ def _table(page: Page, title: str, rows: list[tuple[Text, int]], total: int | No
     table = [name, number]
     if total is not None:
         table.append(Column("share", "right", cells=[[Text(_share(count, total), style.QUIET)] for _, count in rows]))
-    yield from (line for _, line in columns.draw(page, table))
+    yield from columns.draw(page, table)
     yield Text()
 
 

@@ -1,4 +1,4 @@
-"""The sheet that a report is written on: its width, its signs, and text made safe for it.
+"""The sheet that a report is written on: its width, its signs, its time zone, and text made safe for it.
 
 A terminal has a width: lines are wrapped and columns chosen to fit it. Anything else (a pipe, a file) has none: every
 line stays whole and no text is shortened, so that `grep` and a mail show all of it.
@@ -13,6 +13,7 @@ from rich.console import COLOR_SYSTEMS, Console
 from rich.text import Text
 
 from ibcmtool.reports import style
+from ibcmtool.reports.calendar import Calendar, Zone
 
 NARROWEST = 72  # below this the terminal folds the lines itself
 PROSE = 120  # sentences are wrapped here even on wider pages: nobody reads a line of 200 letters
@@ -25,8 +26,9 @@ Pieces = Sequence[Piece]  # a line
 class Page:
     """A console with the decisions that all reports share."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, zone: Zone = "utc") -> None:
         self.console = console
+        self.calendar = Calendar(zone)
         self.ascii = console.options.ascii_only
         self.glyphs = style.ASCII if self.ascii else style.UNICODE
         terminal = console.is_terminal or console.file.isatty()  # the former is False on a terminal without colour
@@ -49,11 +51,6 @@ class Page:
     def text(self, text: str, name: str = "") -> Text:
         """Clean text in one style."""
         return Text(self.clean(text), style=name)
-
-    def join(self, parts: Iterable[str | Text], separator: str = " ") -> Text:
-        """Parts side by side; strings are cleaned, empty ones left out."""
-        pieces = [part if isinstance(part, Text) else self.text(part) for part in parts]
-        return self.text(separator).join(piece for piece in pieces if piece.plain)
 
     def write(self, line: str | Text = "") -> None:
         """One line, never folded or cut. Lines are handed to the console in blocks."""
@@ -85,6 +82,11 @@ class Page:
             before, _, after = style.render("\0", color_system=COLOR_SYSTEMS[self._color_system]).partition("\0")
             codes = self._codes[name] = before, after
         return f"{codes[0]}{text}{codes[1]}"
+
+    def write_lines(self, lines: Iterable[Text]) -> None:
+        """Lines, each as `write` does it."""
+        for line in lines:
+            self.write(line)
 
     def write_sections(self, *sections: Iterable[Text]) -> None:
         """Sections, and a blank line after each that has lines and does not end in one."""
@@ -118,6 +120,10 @@ class Page:
         room = None if self.width is None else min(self.width, PROSE) - max(indent, head.cell_len)
         for at, line in enumerate(self.wrapped(body, room)):
             yield Text.assemble(head if at == 0 else " " * indent, line)
+
+    def remark(self, text: str, name: str = style.QUIET, indent: str = "") -> Iterator[Text]:
+        """A sentence about what stands above it."""
+        return self.hanging(Text(indent), self.text(text, name))
 
     def filled(self, pieces: Sequence[str], room: int | None, separator: str = ",") -> list[str]:
         """Pieces and their separators in as few lines as the room allows; only what is too long is broken."""

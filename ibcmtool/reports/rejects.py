@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ibcmtool import formatting
+from ibcmtool import formatting, services
+from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.model import Connection
 from ibcmtool.reports import message_summary
@@ -16,13 +17,8 @@ def reason(conn: Connection) -> int | None:
     return None if conn.reject is None else rej_reason(conn.reject.message)
 
 
-def short(conn: Connection) -> str:
-    """For counts and columns: "8 invalid service ID"; empty without a REJ."""
-    return named(reason(conn))
-
-
 def named(code: int | None) -> str:
-    """A reason code with its name; empty for None."""
+    """For counts and columns: "8 invalid service ID"; empty for None."""
     return "" if code is None else f"{code} {message_summary.reject_reason(code)}"
 
 
@@ -35,20 +31,14 @@ def sentence(conn: Connection, several_files: bool) -> str:
     by = "" if step.sender == "unknown" else f" by the {step.sender} side"
     frame = formatting.frames([(message.file, message.frame)], several_files)
     meaning = _meaning(conn, code)
-    return f"REJ {code} {message_summary.reject_reason(code)}{by}, {frame}" + (f": {meaning}" if meaning else "")
+    return f"REJ {named(code)}{by}, {frame}" + (f": {meaning}" if meaning else "")
 
 
 def _meaning(conn: Connection, code: int) -> str:
-    from ibcmtool import services
-
     assert conn.reject is not None
     said = message_summary.line(list(services.private_data(conn, conn.reject.message) or ()))
     if said:
         return said
-    if code == 8:
+    if code == INVALID_SERVICE_ID:
         return f"nobody listens for {services.connection_service(conn)}"
-    return {
-        4: "its sender gave up waiting",
-        10: STALE,
-        28: NO_REASON,
-    }.get(code, "")
+    return {TIMEOUT: "its sender gave up waiting", STALE_CONNECTION: STALE, CONSUMER_REJECT: NO_REASON}.get(code, "")

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from ibcmtool.engine.sink import Received
 from ibcmtool.engine.sink import Sink as EngineSink
-from ibcmtool.model import By, Connection, Finding, InputInfo, Policy
+from ibcmtool.model import By, Connection, Event, Finding, InputInfo, Policy
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from ibcmtool.engine.live import SourceStatus
     from ibcmtool.reports.calendar import Zone
+    from ibcmtool.views.digest import Digest
+    from ibcmtool.views.rows import Rows
     from ibcmtool.wire.detail import LayerDetail
 
 # By what is shown, then by format: a module of this package, and the class in it (or function) that makes the sink.
@@ -91,6 +93,22 @@ class Sink(EngineSink):
             self.close()
         else:
             self.abort()
+
+
+class Keeping(Sink):
+    """Hands everything to a view, which keeps of it what a report at the end can show."""
+
+    def __init__(self, view: Digest | Rows) -> None:
+        self._view = view
+
+    def connection(self, connection: Connection) -> None:
+        self._view.add_connection(connection)
+
+    def finding(self, finding: Finding, event: Event | None) -> None:
+        self._view.add_finding(finding)
+
+    def input(self, info: InputInfo) -> None:
+        self._view.inputs.append(info)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

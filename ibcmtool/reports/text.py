@@ -9,12 +9,11 @@ from rich.text import Text
 
 from ibcmtool import formatting
 from ibcmtool.model import Connection, Finding
-from ibcmtool.reports import conclusion, connections_table, findings, head, overview, style
+from ibcmtool.reports import conclusion, connections_table, findings, head, overview
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.connections_table import ConnectionLine
-from ibcmtool.reports.keeping import Keeping
 from ibcmtool.reports.page import Page
-from ibcmtool.reports.sink import Settings
+from ibcmtool.reports.sink import Keeping, Settings
 from ibcmtool.views.attempts import Attempts, membership
 from ibcmtool.views.digest import Brief, Digest, Summary, noteworthy, rank, worst_findings
 
@@ -27,27 +26,26 @@ class TextReport(Keeping):
     def __init__(self, settings: Settings) -> None:
         self._digest = Digest(settings.policy, everything=settings.everything)
         super().__init__(self._digest)
-        self._page = Page(settings.console())
-        self._calendar = Calendar(settings.zone)
+        self._page = Page(settings.console(), settings.zone)
         self._everything = settings.everything
 
     def close(self) -> None:
-        page, calendar, summary = self._page, self._calendar, self._digest.summary()
+        page, summary = self._page, self._digest.summary()
         several = len(summary.inputs) > 1
         connections = [one for one in summary.connections if isinstance(one, Connection)]
         groups = membership(connections, summary.attempts)
-        made = _LineMaker(groups, connections_table.findings_by_connection(summary.findings), calendar, several)
+        found = connections_table.findings_by_connection(summary.findings)
+        chosen = summary.connections if summary.listed else _noteworthy(summary)
+        rows = list(islice(_lines(chosen, groups, found, page.calendar, several), None if summary.listed else CAP))
         page.write_sections(
-            head.lines(page, summary.inputs, calendar),
-            connections_table.lines(page, list(made.lines(summary.connections)), calendar)
-            if summary.listed
-            else _overview(page, summary, made, calendar),
+            head.lines(page, summary.inputs),
+            () if summary.listed else overview.lines(page, summary.totals),
+            _table(page, summary, rows),
             findings.lines(
                 page,
                 summary.findings,
                 summary.totals,
                 policy=summary.policy,
-                calendar=calendar,
                 several_files=several,
                 groups=groups,
                 summarised=not summary.listed,
@@ -55,58 +53,46 @@ class TextReport(Keeping):
             ),
         )
         depends = any(finding.policy != "both" for finding in summary.findings)
-        for line in conclusion.lines(page, summary.policy, summary.inputs, summary.totals, depends=depends):
-            page.write(line)
-        for line in _hint(page, summary.findings):
-            page.write(line)
+        page.write_lines(conclusion.lines(page, summary.policy, summary.inputs, summary.totals, depends=depends))
+        if summary.findings:
+            hint = f"ibcmtool explain {summary.findings[0].code} says more; timeline has ladders and Wireshark filters."
+            page.write_lines(page.remark(hint, indent="  "))
         page.flush()
 
 
-class _LineMaker:
-    """Makes the lines of the table: one for a group of attempts, where its first one stands, else one a connection."""
-
-    def __init__(
-        self, groups: Mapping[int, Attempts], found: Mapping[int, Sequence[Finding]], calendar: Calendar, several: bool
-    ) -> None:
-        self._groups = groups
-        self._found = found
-        self._calendar = calendar
-        self._several = several
-        self.shown = 0  # connections that the lines stand for
-
-    def lines(self, connections: Iterable[Connection | Brief]) -> Iterator[ConnectionLine]:
-        done: set[int] = set()
-        for conn in connections:
-            group = self._groups.get(conn.id)
-            if group is None:
-                self.shown += 1
-                yield connections_table.connection_line(conn, self._found, self._calendar, self._several)
-            elif id(group) not in done:
-                done.add(id(group))
-                self.shown += group.count
-                yield connections_table.attempts_line(group, self._found, self._calendar)
+def _lines(
+    connections: Iterable[Connection | Brief],
+    groups: Mapping[int, Attempts],
+    found: Mapping[int, Sequence[Finding]],
+    calendar: Calendar,
+    several_files: bool,
+) -> Iterator[ConnectionLine]:
+    """The lines of the table: one for a group of attempts, where its first one stands, else one a connection."""
+    done: set[int] = set()
+    for conn in connections:
+        group = groups.get(conn.id)
+        if group is None:
+            yield connections_table.connection_line(conn, found, calendar, several_files)
+        elif id(group) not in done:
+            done.add(id(group))
+            yield connections_table.attempts_line(group, found, calendar)
 
 
-def _overview(page: Page, summary: Summary, made: _LineMaker, calendar: Calendar) -> Iterator[Text]:
-    yield from overview.lines(page, summary.totals)
-    worst = worst_findings(summary.findings)
-    chosen = sorted(
-        (conn for conn in summary.connections if noteworthy(conn, worst)), key=lambda conn: rank(conn, worst)
-    )
-    if not chosen:
-        yield from page.hanging(
-            Text(), page.text("Every connection ended cleanly and without a warning; --all lists them.", style.QUIET)
-        )
+def _table(page: Page, summary: Summary, rows: Sequence[ConnectionLine]) -> Iterator[Text]:
+    """These rows, and how many connections they are where they are not all."""
+    yield from connections_table.lines(page, rows)
+    if summary.listed:
         return
-    yield from connections_table.lines(page, list(islice(made.lines(chosen), CAP)), calendar)
-    hint = (
-        f"{made.shown:,} of {formatting.count(summary.totals.connections, 'connection')} shown, problems first: --all "
-        "lists every one, --outcome, --code, --peer and --service choose."
-    )
-    yield from page.hanging(Text(), page.text(hint, style.QUIET))
+    remark = "Every connection ended cleanly and without a warning; --all lists them."
+    if rows:
+        number, whole = sum(row.number for row in rows), formatting.count(summary.totals.connections, "connection")
+        remark = f"{number:,} of {whole} shown, problems first: --all "
+        remark += "lists every one, --outcome, --code, --peer and --service choose."
+    yield from page.remark(remark)
 
 
-def _hint(page: Page, found: Sequence[Finding]) -> Iterator[Text]:
-    if found:
-        hint = f"ibcmtool explain {found[0].code} says more; timeline has ladders and Wireshark filters."
-        yield from page.hanging(Text("  "), page.text(hint, style.QUIET))
+def _noteworthy(summary: Summary) -> list[Connection | Brief]:
+    """The connections with problems, the worst first."""
+    worst = worst_findings(summary.findings)
+    found = (conn for conn in summary.connections if noteworthy(conn, worst))
+    return sorted(found, key=lambda conn: rank(conn, worst))

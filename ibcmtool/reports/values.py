@@ -1,4 +1,4 @@
-"""Values by the name of their field: which integer is an identifier, and how it is written."""
+"""Values as JSON carries them: numbers of a finding by their type, fields of a message by their name."""
 
 from __future__ import annotations
 
@@ -21,32 +21,28 @@ _IDENTIFIERS: tuple[tuple[str, str], ...] = (
 
 def evidence(value: Any) -> Any:
     """A number of a finding as JSON carries it: times and durations as decimal seconds, identifiers as text."""
-    if isinstance(value, (Duration, Time)):
-        return formatting.seconds(value.ns)
-    if isinstance(value, Psn):
-        return value.number
-    if isinstance(value, (Qpn, CommId, ServiceId, Tid, Guid, Gid)):
-        return identifier(value)
-    if isinstance(value, (list, tuple)):
-        return [evidence(one) for one in value]
+    match value:
+        case Duration() | Time():
+            return formatting.seconds(value.ns)
+        case Psn():
+            return value.number
+        case Qpn():
+            return formatting.qpn(value.number)
+        case CommId():
+            return formatting.comm_id(value.number)
+        case ServiceId() | Tid():
+            return f"0x{value.number:016x}"
+        case Guid():
+            return formatting.guid(value.number)
+        case Gid():
+            return formatting.gid(value.octets)
+        case list() | tuple():
+            return [evidence(one) for one in value]
     return value
 
 
-def identifier(value: Qpn | CommId | ServiceId | Tid | Guid | Gid) -> str:
-    """An identifier as Wireshark and the kernel write it."""
-    if isinstance(value, Qpn):
-        return formatting.qpn(value.number)
-    if isinstance(value, CommId):
-        return formatting.comm_id(value.number)
-    if isinstance(value, ServiceId):
-        return formatting.service_id(value.number)
-    if isinstance(value, Tid):
-        return f"0x{value.number:016x}"
-    return formatting.guid(value.number) if isinstance(value, Guid) else formatting.gid(value.octets)
-
-
 def plain(name: str, value: Any) -> Any:
-    """The value as JSON carries it: identifiers and GIDs as text, other bytes in hexadecimal, the rest as it is."""
+    """A field as JSON carries it: identifiers and GIDs as text, other bytes in hexadecimal, the rest as it is."""
     if isinstance(value, int) and not isinstance(value, bool):
         if ends_in(name, "guid"):
             return formatting.guid(value)
@@ -54,8 +50,6 @@ def plain(name: str, value: Any) -> Any:
         return value if written == NUMBER else written % value
     if isinstance(value, bytes):
         return formatting.gid(value) if len(value) == 16 and ends_in(name, "gid") else value.hex()
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(name, one) for one in value]
     return value
 
 

@@ -11,8 +11,11 @@ Field = tuple[str, str]  # layer and field of ours
 
 MISPLACED_QPN = "infiniband.cm.req.remoteqpneecn"  # tshark 4.0 files the DREQ's QPN among the fields of the REQ
 
+_Names = dict[str, str | tuple[str, ...]]
+_PAIRED: _Names = {"local_comm_id": "localcommid", "remote_comm_id": "remotecommid", "private_data": "private"}
+
 # Ours -> the last part of Wireshark's name; a tuple where it has several, as for GIDs that hold an IPv4 address.
-_LAYERS: dict[str, tuple[str, dict[str, str | tuple[str, ...]]]] = {
+_LAYERS: dict[str, tuple[str, _Names]] = {
     "LRH": (
         "infiniband.lrh",
         {
@@ -158,37 +161,21 @@ _LAYERS: dict[str, tuple[str, dict[str, str | tuple[str, ...]]]] = {
             "private_data": "private",
         },
     ),
-    "CM_RTU": (
-        "infiniband.cm.rtu",
-        {"local_comm_id": "localcommid", "remote_comm_id": "remotecommid", "private_data": "private"},
-    ),
+    "CM_RTU": ("infiniband.cm.rtu", _PAIRED),
     "CM_REJ": (
         "infiniband.cm.rej",
         {
-            "local_comm_id": "localcommid",
-            "remote_comm_id": "remotecommid",
+            **_PAIRED,
             "message_rejected": "msgrej",
             "reserved_8": "reserved0",
             "reject_info_length": "rejinfolen",
             "reserved_9": "reserved1",
             "reason": "reason",
             "additional_reject_info": "ari",
-            "private_data": "private",
         },
     ),
-    "CM_DREQ": (
-        "infiniband.cm.dreq",
-        {
-            "local_comm_id": "localcommid",
-            "remote_comm_id": "remotecommid",
-            "private_data": "private",
-        },
-    ),
-    # "DRSP" is Wireshark's word for the DREP.
-    "CM_DREP": (
-        "infiniband.cm.drsp",
-        {"local_comm_id": "localcommid", "remote_comm_id": "remotecommid", "private_data": "private"},
-    ),
+    "CM_DREQ": ("infiniband.cm.dreq", _PAIRED),
+    "CM_DREP": ("infiniband.cm.drsp", _PAIRED),  # "DRSP" is Wireshark's word for it
 }
 
 

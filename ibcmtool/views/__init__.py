@@ -1,6 +1,6 @@
 """Views over many connections: what shows only when they are counted together.
 
-Fed with the records of an analysis as they come (analysis.stream), of any number, in bounded memory:
+Fed with the records of an analysis as they come, of any number, in bounded memory:
 
     rows.py      the totals of each pair of nodes, target or service (`analyze --by`)
     attempts.py  attempts that ended the same way, one soon after the other

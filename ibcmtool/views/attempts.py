@@ -19,9 +19,8 @@ from ibcmtool import services
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import Address, Conflict, Connection, Outcome
-from ibcmtool.views.refusals import Refusal, refusal_of
 from ibcmtool.views.retry import Retry, safe_retry
-from ibcmtool.views.tally import given_up_unseen
+from ibcmtool.views.tally import Refusal, given_up_unseen, refusal_of
 
 LEAST = 3  # attempts that make a group: two are read as easily one by one
 GAP = 60 * SECOND  # from the end of an attempt to the next REQ; no consumer known waits longer before it tries again
@@ -190,14 +189,6 @@ class Grouping:
             for group in groups.values()
             for client in group.clients
         }
-
-
-def attempts_of(connections: Iterable[Connection]) -> list[Attempts]:
-    """The groups among these connections."""
-    grouping = Grouping()
-    for connection in connections:
-        grouping.add(connection)
-    return grouping.groups()
 
 
 def membership(connections: Iterable[Connection], groups: Iterable[Attempts]) -> dict[int, Attempts]:

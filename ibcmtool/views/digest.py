@@ -26,7 +26,8 @@ from ibcmtool.model import (
 )
 from ibcmtool.model import rank as finding_rank
 from ibcmtool.views.attempts import Attempts, Grouping
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.filters import concerns
+from ibcmtool.views.tally import Totals
 
 MANY = 50  # connections; above, the table gives way to counts and the connections with problems
 KEPT = 1000
@@ -157,7 +158,7 @@ def likeness_of(connection: Connection) -> Likeness:
     return outcome, services.connection_service(connection), active, passive, reasons
 
 
-def count(totals: Totals, likeness: Likeness, times: int = 1) -> None:
+def count(totals: Totals, likeness: Likeness, times: int) -> None:
     """Count some more connections that are alike."""
     outcome, service, active, passive, reasons = likeness
     totals.connections += times
@@ -169,12 +170,10 @@ def count(totals: Totals, likeness: Likeness, times: int = 1) -> None:
 
 
 def worst_findings(findings: Sequence[Finding]) -> dict[int, int]:
-    """Rank of the worst warning or error that concerns each connection."""
+    """Rank of the worst warning or error that concerns each connection; the findings are sorted, worst first."""
     worst: dict[int, int] = {}
     for finding in findings:
-        severity: Severity = finding.severity
-        if severity != "info":
-            for number in (finding.connection, *finding.related):
-                if number is not None:
-                    worst[number] = min(SEVERITIES.index(severity), worst.get(number, len(SEVERITIES)))
+        if finding.severity != "info":
+            for number in concerns(finding):
+                worst.setdefault(number, SEVERITIES.index(finding.severity))
     return worst

@@ -89,10 +89,7 @@ def at_least(severity: Severity, bar: Severity) -> bool:
 
 def concerns(finding: Finding) -> set[int]:
     """The ids of all connections that a finding speaks of."""
-    ids = set(finding.related)
-    if finding.connection is not None:
-        ids.add(finding.connection)
-    return ids
+    return {number for number in (finding.connection, *finding.related) if number is not None}
 
 
 def apply(chosen: Filter, analysis: Analysis) -> Analysis:

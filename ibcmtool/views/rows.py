@@ -11,8 +11,8 @@ from ibcmtool import services
 from ibcmtool.formatting import FAILURES, address
 from ibcmtool.model import SEVERITIES, Address, By, Connection, Finding, InputInfo, Outcome, Policy
 from ibcmtool.views.capture_points import CapturePoints
-from ibcmtool.views.tally import Tally, is_unanswered
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.filters import concerns
+from ibcmtool.views.tally import Tally, Totals, is_unanswered
 
 MOST_ROWS = 1000  # connections of what comes later are counted together
 MOST_PARTIES = 200_000  # pairs of a row and a client (or target) that are told apart, in all
@@ -106,8 +106,7 @@ class Rows:
         """A finding, before or after the end of the connections that it concerns."""
         self._totals.findings[(finding.code, finding.severity, finding.name)] += 1
         self._depends = self._depends or finding.policy != "both"
-        for connection in {finding.connection, *finding.related} - {None}:
-            assert connection is not None
+        for connection in concerns(finding):
             number = self._ended.get(connection)
             if number is None:
                 self._waiting.setdefault(connection, []).append(finding)

@@ -1,18 +1,42 @@
-"""The totals of one row of a view: what became of its connections, and how quickly they were answered."""
+"""The totals of one row of a view, and of a whole analysis: what became of the connections, why, and how quickly."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from ibcmtool import services
 from ibcmtool.connections.codes import TIMEOUT
-from ibcmtool.messages import Rej
-from ibcmtool.model import SEVERITIES, CmMessage, Connection, Outcome, Severity, Step
+from ibcmtool.connections.matching import rej_reason
+from ibcmtool.messages import Rej, SidrRep
+from ibcmtool.model import SEVERITIES, Address, CmMessage, Connection, Outcome, Role, Severity, Step
 from ibcmtool.views.capture_points import Arrival
-from ibcmtool.views.peak import Peak
-from ibcmtool.views.refusals import Refusal, refusal_of
-from ibcmtool.views.times import Times
+from ibcmtool.views.times import Peak, Times
+
+
+class Refusal(NamedTuple):
+    """A REJ, or a SIDR_REP with a status that is not 0."""
+
+    reason: int | None  # REJ reason, of a SIDR exchange the status; None where the capture cut it off
+    words: str = ""  # what the consumer said, in the words of its protocol (reason 28)
+    by: Role | Literal["unknown"] = "passive"
+    sidr: bool = False
+
+
+def refusal_of(connection: Connection) -> Refusal | None:
+    """How a rejected connection was refused; None for all others."""
+    if connection.outcome != "rejected":
+        return None
+    step = connection.reject
+    if step is None:
+        reply = connection.reply
+        return Refusal(reply.status if isinstance(reply, SidrRep) else None, sidr=connection.sidr)
+    pairs = services.private_data(connection, step.message) or ()
+    # A label says what a number is; the consumer's reason stands without one, first.
+    words = next((value for label, value in pairs if not label), "") or ", ".join(f"{one} {two}" for one, two in pairs)
+    return Refusal(rej_reason(step.message), words, step.sender)
+
 
 Closer = Literal["active", "passive", "both", "unknown"]  # who sent the first DREQ; both: they crossed
 
@@ -67,7 +91,7 @@ class Tally:
     def add_finding(self, code: str, severity: Severity) -> None:
         """A finding that concerns one of the connections."""
         self.codes[code] += 1
-        self.severities[code] = worse(severity, self.severities.get(code, severity))
+        self.severities[code] = min(severity, self.severities.get(code, severity), key=SEVERITIES.index)
 
     @property
     def worst(self) -> Severity | None:
@@ -91,11 +115,6 @@ class Tally:
         if first is not None and last is not None and reply is not None:
             self.first_to_reply.add(elapsed(first, reply))
             self.last_to_reply.add(elapsed(last, reply))
-
-
-def worse(one: Severity, other: Severity) -> Severity:
-    """The worse of two severities."""
-    return min(one, other, key=SEVERITIES.index)
 
 
 def came_to_life(connection: Connection) -> bool:
@@ -140,3 +159,22 @@ def elapsed(earlier: Step, later: Step) -> int:
     if earlier.message.file != file:
         start = next((sighting.time for sighting in earlier.sightings if sighting.file == file), start)
     return later.message.time - start
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over all connections of an analysis, also over those that were not kept."""
+
+    connections: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    reject_reasons: Counter[int | None] = field(default_factory=Counter)  # of rejected connections
+    services: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[tuple[Address, Address]] = field(default_factory=Counter)  # active, passive
+    findings: Counter[tuple[str, Severity, str]] = field(default_factory=Counter)  # code, severity, name
+
+    def by_code(self) -> Counter[str]:
+        """How many findings each code has."""
+        codes: Counter[str] = Counter()
+        for (code, _, _), number in self.findings.items():
+            codes[code] += number
+        return codes

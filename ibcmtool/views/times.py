@@ -1,13 +1,17 @@
-"""Percentiles of many times, in memory that does not grow with them."""
+"""Percentiles of many times, and the busiest second, in memory that does not grow with their number."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
+from heapq import nlargest
 from math import ceil
+
+from ibcmtool.formatting import SECOND
 
 EXACT = 1000  # values that are kept one by one; beyond, they are counted in classes
 _BITS = 6  # a class is a 64th of its power of two: a percentile is off by 1/128 (0.8 %) at most
+MOST_SECONDS = 512
 
 
 class Times:
@@ -56,3 +60,27 @@ def _class_of(ns: int) -> tuple[int, int]:
     """Classes sort as their values do: leading bits reach from 64 to 127 wherever the exponent is not 0."""
     exponent = max(ns.bit_length() - _BITS - 1, 0)
     return exponent, ns >> exponent
+
+
+class Peak:
+    """Counts events in whole seconds of the clock, and remembers the busiest.
+
+    Events may come in any order. Of more than MOST_SECONDS seconds the quieter half is forgotten; a second that was
+    among them and fills up later is counted too low.
+    """
+
+    __slots__ = ("_counts", "number", "time")
+
+    def __init__(self) -> None:
+        self.number = 0  # events in the busiest second
+        self.time = 0  # where it begins, ns since the epoch
+        self._counts: Counter[int] = Counter()
+
+    def add(self, time: int) -> None:
+        """One event at this time (ns)."""
+        second = time // SECOND
+        self._counts[second] += 1
+        if self._counts[second] > self.number:
+            self.number, self.time = self._counts[second], second * SECOND
+        if len(self._counts) > MOST_SECONDS:
+            self._counts = Counter(dict(nlargest(MOST_SECONDS // 2, self._counts.items(), key=lambda kept: kept[1])))

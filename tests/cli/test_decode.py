@@ -17,7 +17,6 @@ from sinks import settings
 
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.decode_text import message_pieces
 from ibcmtool.reports.page import Page
 from ibcmtool.reports.sink import make
@@ -56,7 +55,7 @@ def test_colour_is_that_of_rich(width: int, captures: Path, monkeypatch: pytest.
     page = Page(Console(file=io.StringIO(), width=200, force_terminal=True, color_system="standard", highlight=False))
     for message in messages_of(path):
         assert isinstance(message.item, CmMessage)
-        head, body = message_pieces(page, message.item, Calendar())
+        head, body = message_pieces(page, message.item)
         page.write(Text.assemble(*head, *body))
     page.flush()
     assert (lines == page.console.file.getvalue().splitlines()) is (width == 200)  # type: ignore[attr-defined]

@@ -24,6 +24,7 @@ from ibcmtool.model import (
     Step,
     Timewait,
 )
+from ibcmtool.values import Duration, Psn, Qpn, Time
 
 T0 = 1_770_804_001_000_000_000  # 2026-02-11 10:00:01 UTC
 MS = 1_000_000
@@ -247,10 +248,10 @@ def stale_s02() -> Analysis:
         message="The REQ of frame 7 names QPN 0x000011 of 5054:00ff:feaa:0002, which the passive side holds as "
         "connected since frame 1; it was refused with REJ 10 in frame 8, as it must be.",
         advice="The peer rebooted or was reset without a DREQ; the old connection is released now, so let it connect.",
-        evidence={"age_ns": 65_883_186_000, "qpn": 0x11, "refused_at_ns": T0 + 65_900_086_000},
+        evidence={"age": Duration(65_883_186_000), "qpn": Qpn(0x11), "refused_at": Time(T0 + 65_900_086_000)},
         time=refusal.message.time,
     )
-    x03 = finding("X03", 2, (7,), severity="info", confidence="probable", name="reboot", evidence={"psn": 0})
+    x03 = finding("X03", 2, (7,), severity="info", confidence="probable", name="reboot", evidence={"psn": Psn(0)})
     return analysis(old.ended("stale"), new.ended("rejected", 16.9), findings=(s02, x03))
 
 
@@ -265,7 +266,7 @@ def unanswered_reqs() -> Analysis:
         1,
         tuple(range(1, 17)),
         message="16 of 16 sends of the REQ went unanswered over 95.9 s.",
-        evidence={"sends": 16, "span_ns": 95_850 * MS},
+        evidence={"sends": 16, "span": Duration(95_850 * MS)},
     )
     return analysis(conn, findings=(h18,))
 
@@ -281,7 +282,7 @@ def timewait_reuse() -> Analysis:
         related=(1,),
         severity="error",
         message="QPN 0x000011 comes back 117 ms after its timewait began.",
-        evidence={"after_ns": 117 * MS, "minimum_ns": 128 * MS},
+        evidence={"after": Duration(117 * MS), "minimum": Duration(128 * MS)},
     )
     s05 = finding("S05", 2, (6, 7), related=(1,), severity="info", name="accepted-in-timewait", policy="relaxed")
     return analysis(first.connection, second.connection, findings=(t01, s05))

@@ -9,12 +9,11 @@ from typing import Any
 import jsonschema
 import pytest
 import sinks
-from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, run
+from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, attempts_of, run
 
 from ibcmtool.model import Analysis, InputInfo
 from ibcmtool.reports import attempts
 from ibcmtool.reports.calendar import Calendar
-from ibcmtool.views.attempts import attempts_of
 from ibcmtool.views.retry import Retry
 
 UTC = Calendar("utc")

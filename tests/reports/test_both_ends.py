@@ -12,7 +12,6 @@ from rich.console import Console
 from ibcmtool.engine.files import analyze
 from ibcmtool.model import Analysis, InputInfo
 from ibcmtool.reports import head
-from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
 
 SECOND = 1_000_000_000
@@ -29,7 +28,7 @@ def printed(write: object, *arguments: object) -> str:
 def head_of(*inputs: InputInfo) -> list[str]:
     def write(console: Console) -> None:
         page = Page(console)
-        for line in head.lines(page, list(inputs), Calendar("utc")):
+        for line in head.lines(page, list(inputs)):
             page.write(line)
         page.flush()
 

@@ -16,7 +16,7 @@ def column(title: str, *cells: str, **more: Any) -> Column:
 
 
 def drawn(page: Page, *table: Column) -> list[str]:
-    return [line.plain.rstrip() for _, line in columns.draw(page, table)]
+    return [line.plain.rstrip() for line in columns.draw(page, table)]
 
 
 def test_columns_are_aligned(screen: Any) -> None:
@@ -34,11 +34,12 @@ def test_columns_are_aligned(screen: Any) -> None:
     ]
 
 
-def test_cells_of_two_lines(screen: Any) -> None:
+def test_cells_of_two_lines_and_notes(screen: Any) -> None:
     page = Page(screen(None).console)
-    rows = [row for row, _ in columns.draw(page, [column("a", "x\ny", "z"), column("b", "1", "2")])]
-    assert rows == [-1, -1, 0, 0, 1]
-    assert drawn(page, column("a", "x\ny", "z"), column("b", "1", "2"))[2:] == ["x  1", "y", "z  2"]
+    table = [column("a", "x\ny", "z"), column("b", "1", "2")]
+    assert drawn(page, *table)[2:] == ["x  1", "y", "z  2"]
+    noted = columns.draw(page, table, [[("first", ""), ("second", "red")], []])
+    assert [line.plain for line in noted][2:] == ["x  1", "y", "     └ first", "     └ second", "z  2"]
 
 
 def test_the_widest_column_gives_way_first(screen: Any) -> None:
@@ -61,4 +62,4 @@ def test_no_line_is_wider_than_the_page(screen: Any, cells: list[tuple[str, str]
     page.width = width
     left, right = zip(*cells, strict=True)
     table = [column("left", *left, least=8), column("right", *right, least=8, justify="right")]
-    assert all(line.cell_len <= width for _, line in columns.draw(page, table))
+    assert all(line.cell_len <= width for line in columns.draw(page, table))

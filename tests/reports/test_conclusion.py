@@ -9,7 +9,7 @@ from ibcmtool.model import Outcome
 from ibcmtool.reports import conclusion
 from ibcmtool.reports.page import Page
 from ibcmtool.views.digest import count, likeness_of
-from ibcmtool.views.totals import Totals
+from ibcmtool.views.tally import Totals
 
 
 def sentence(screen: Any, records: SimpleNamespace, *outcomes: Outcome, findings: Any = ()) -> str:
@@ -17,7 +17,7 @@ def sentence(screen: Any, records: SimpleNamespace, *outcomes: Outcome, findings
     analysis = records.analysis(*connections, findings=findings)
     totals = Totals()
     for connection in analysis.connections:
-        count(totals, likeness_of(connection))
+        count(totals, likeness_of(connection), 1)
     for finding in findings:
         totals.findings[(finding.code, finding.severity, finding.name)] += 1
     depends = any(finding.policy != "both" for finding in findings)

@@ -11,7 +11,7 @@ from sinks import settings
 
 from ibcmtool.engine.sink import Received
 from ibcmtool.model import CmMessage, InputInfo
-from ibcmtool.reports.pieces import Pieces
+from ibcmtool.reports.json_document import Pieces
 from ibcmtool.reports.sink import make
 from ibcmtool.sources.files import ScanRequest, open_capture
 from ibcmtool.wire.decode import Decoder

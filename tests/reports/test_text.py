@@ -12,6 +12,7 @@ import sinks
 
 from ibcmtool.model import Analysis
 from ibcmtool.reports.text import CAP
+from ibcmtool.values import CommId, Duration, Guid, Psn
 
 WIDTHS = (72, 80, 100, 120, 200, None)
 
@@ -239,10 +240,10 @@ def test_hostile_names_cannot_reach_the_terminal(screen: Any, records: SimpleNam
 
 def test_numbers_and_lists_of_evidence(screen: Any, records: SimpleNamespace) -> None:
     evidence = {
-        "gaps_ns": [6_390_000_000, 117_000_000],
-        "starting_psn": 0x3A5F12,
-        "local_comm_id": 0xA0F70798,
-        "ca_guid": 0x505400FFFEAA0002,
+        "gaps": [Duration(6_390_000_000), Duration(117_000_000)],
+        "starting_psn": Psn(0x3A5F12),
+        "local_comm_id": CommId(0xA0F70798),
+        "ca_guid": Guid(0x505400FFFEAA0002),
         "sends": 16,
         "allowed": None,
         "answered": False,

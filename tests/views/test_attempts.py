@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conversation import FIRST_DAY, SECOND, Conversation, Host, run
+from conversation import FIRST_DAY, SECOND, Conversation, Host, attempts_of, run
 
 from ibcmtool.views import attempts as attempts_module
-from ibcmtool.views.attempts import Grouping, attempts_of, membership
+from ibcmtool.views.attempts import Grouping, membership
 
 
 def refuse(talk, at, reason=8, *, active=None, qpn=None):

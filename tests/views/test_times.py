@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibcmtool.views.peak import MOST_SECONDS, Peak
-from ibcmtool.views.times import EXACT, Times
+from ibcmtool.views.times import EXACT, MOST_SECONDS, Peak, Times
 
 SECOND = 1_000_000_000
 PERCENTS = (1, 50, 90, 99, 100)
