@@ -10,7 +10,8 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
-from ibcmtool.model import Address, End, Outcome
+from ibcmtool.model import End, Outcome
+from ibcmtool.packets import Address
 
 MICROSECOND: Final = 1_000
 MILLISECOND: Final = 1_000_000

@@ -3,8 +3,9 @@
 Flow, one way: source -> Frame -> decode -> CmMessage -> tracker -> Event -> rules -> Finding -> report.
 
 Units: every time and duration is an integer number of nanoseconds (times since the epoch). Identifiers are
-plain integers; GIDs are 16 bytes. The records handed on are immutable; the one exception is `Connection` (with its
+plain integers; GIDs are 16 bytes. The records handed on are not changed; the one exception is `Connection` (with its
 two `End`s and its `Step`s), which the tracker alone writes to while the connection lives, and all others only read.
+Constructors of what there are many of are written out, as those that `dataclass` makes are not compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from ibcmtool.messages import Fields, Reply, Request
+from ibcmtool.messages import Reply, Request
+from ibcmtool.packets import Address, CmMessage, DataPacket, Transport
 from ibcmtool.values import Evidence
 
 Severity = Literal["error", "warning", "info"]
@@ -21,7 +23,6 @@ Policy = Literal["relaxed", "strict"]
 TimewaitModel = str  # how long timewait lasts: the name of one in connections/timewait_models.py
 By = Literal["pair", "target", "service"]  # whose totals are given, instead of each connection
 Role = Literal["active", "passive"]
-Transport = Literal["InfiniBand", "RoCE v1", "RoCE v2"]
 Disposition = Literal["accepted", "duplicate", "ignored", "unexpected"]
 Outcome = Literal[
     "connecting", "established", "closed", "rejected", "timed_out", "stale", "half_open", "resolved", "partial"
@@ -49,132 +50,6 @@ State = Literal[
 LIVE = "live"  # the format of an input that is not a file
 PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # worst first
-
-
-class Frame(NamedTuple):
-    """One captured packet, as it stands in its source."""
-
-    file: int  # index of the input that it came from
-    number: int  # Wireshark's frame number within that input, from 1
-    time: int  # ns since the epoch
-    link_type: int  # LINKTYPE_ number of the pcap registry
-    data: bytes  # what was captured, from the link layer on
-    wire_length: int  # length on the wire; longer than data when the snap length cut the frame
-    direction: Literal["in", "out"] | None = None  # seen from this host; None where the source does not tell
-    process: str = ""  # "rping-399": who sent it, where a live source can tell
-
-
-IPV4_MAPPED = bytes(10) + b"\xff\xff"  # in front of an IPv4 address it makes the GID that RoCE v2 knows it by
-
-
-class Address(NamedTuple):
-    """Where a packet came from or went to. A RoCE v2 IPv4 address is the IPv4-mapped GID, as in the GID tables."""
-
-    gid: bytes | None = None  # 16 bytes; None where the packet had no GRH and no IP header
-    lid: int | None = None  # None on RoCE
-
-    def matches(self, other: Address) -> bool:
-        """Whether both can be the same port: decided by GID, else by LID; not comparable counts as yes."""
-        if self.gid is not None and other.gid is not None:
-            return self.gid == other.gid
-        if self.lid is not None and other.lid is not None:
-            return self.lid == other.lid
-        return True
-
-
-@dataclass(slots=True)
-class CmMessage:
-    """One CM MAD as seen on the wire.
-
-    `fields` is a named tuple made from the field list of the message's Scapy layer (dissectors/cm.py): same names,
-    same order; integers, `bytes` for GIDs, additional information and private data; None for a field that the
-    capture cut off. `mad` holds the captured bytes from the MAD header on, at most 256.
-    """
-
-    file: int
-    frame: int
-    time: int
-    type: str  # REQ MRA REJ REP RTU DREQ DREP SIDR_REQ SIDR_REP LAP APR SAP SPR ClassPortInfo
-    source: Address
-    destination: Address
-    transport: Transport
-    psn: int | None  # BTH PSN: tells a retransmission (new PSN) from a second sighting (same); None from live sources
-    tid: int  # MAD TransactionID
-    fields: Fields
-    mad: bytes
-    icrc_ok: bool | None  # None: not checkable (frame cut, or no ICRC in this source)
-    class_version: int = 2
-    method: int = 3
-    link_type: int = 0  # LINKTYPE_ number that `headers` begin with
-    headers: bytes = b""  # everything in front of the MAD, from the link layer on (envelope.py); empty from live probes
-
-    def __init__(  # like all that are written out here: the one that dataclass makes is not compiled
-        self,
-        file: int,
-        frame: int,
-        time: int,
-        type: str,  # noqa: A002
-        source: Address,
-        destination: Address,
-        transport: Transport,
-        psn: int | None,
-        tid: int,
-        fields: Fields,
-        mad: bytes,
-        icrc_ok: bool | None,
-        class_version: int = 2,
-        method: int = 3,
-        link_type: int = 0,
-        headers: bytes = b"",
-    ) -> None:
-        self.file = file
-        self.frame = frame
-        self.time = time
-        self.type = type
-        self.source = source
-        self.destination = destination
-        self.transport = transport
-        self.psn = psn
-        self.tid = tid
-        self.fields = fields
-        self.mad = mad
-        self.icrc_ok = icrc_ok
-        self.class_version = class_version
-        self.method = method
-        self.link_type = link_type
-        self.headers = headers
-
-
-@dataclass(slots=True)
-class DataPacket:
-    """An RC or UC packet to a QPN that the tracker watches: proof that its sender's QP is up."""
-
-    file: int
-    frame: int
-    time: int
-    source: Address
-    destination: Address
-    dest_qpn: int
-
-    def __init__(self, file: int, frame: int, time: int, source: Address, destination: Address, dest_qpn: int) -> None:
-        self.file = file
-        self.frame = frame
-        self.time = time
-        self.source = source
-        self.destination = destination
-        self.dest_qpn = dest_qpn
-
-
-@dataclass(slots=True)
-class Neighbour:
-    """An IP address is at a MAC address: so a station says (ARP, neighbour discovery), or a message from it shows."""
-
-    file: int
-    frame: int
-    time: int
-    address: Address
-    mac: bytes
-    vlan_ids: tuple[int, ...]  # of the VLAN where that holds: outer tag first, without priority tags
 
 
 class Timewait(NamedTuple):
@@ -211,12 +86,12 @@ class End:
     role: Role
     address: Address
     state: State
-    ca_guid: int | None = None
-    qpn: int | None = None
-    comm_id: int | None = None
-    name: str = ""  # for people: IP:port where the private data tells, else GID, else LID
-    timewait: Timewait | None = None
-    implementation: Implementation | None = None  # of its CA, when the connection ended; None: unknown, or no agreement
+    ca_guid: int | None
+    qpn: int | None
+    comm_id: int | None
+    name: str  # for people: IP:port where the private data tells, else GID, else LID
+    timewait: Timewait | None
+    implementation: Implementation | None  # of its CA, when the connection ended; None: unknown, or no agreement
 
     def __init__(
         self,
@@ -250,7 +125,7 @@ class Step:
     retransmission_of: Step | None  # the first Step with the same MAD bytes
     active_state: State  # after this message
     passive_state: State
-    sightings: tuple[Sighting, ...] = ()  # where the same packet was captured again
+    sightings: tuple[Sighting, ...]  # where the same packet was captured again
 
     def __init__(
         self,
@@ -279,24 +154,57 @@ class Connection:
     passive: End
     transport: Transport
     opened: int  # time of its first message
-    sidr: bool = False  # a SIDR exchange: resolves a UD QPN, connects nothing; comm_id is its Request ID
-    service_id: int | None = None
-    steps: list[Step] = field(default_factory=list)
-    request: Request | None = None  # fields of the REQ or SIDR_REQ; None when it was not captured
-    reply: Reply | None = None  # fields of the (latest) REP or SIDR_REP
-    established: int | None = None
-    closed: int | None = None
-    outcome: Outcome = "connecting"
-    history: str = ""
-    reject: Step | None = None  # the latest REJ that ended it
-    request_conflicts: tuple[Conflict, ...] = ()  # found when its REQ was first seen
-    reply_conflicts: tuple[Conflict, ...] = ()  # found when its REP was first seen
-    stale_by: Connection | None = None  # the later attempt that proved this one stale
-    late_duplicate_of: Connection | None = None  # the ended connection whose REQ came again, byte for byte
-    proxied_copy_of: Connection | None = None  # the same exchange on the other side of a proxy that rewrites ids
-    comm_id_conflict: Conflict | None = None  # an earlier connection with this REQ's Local Communication ID and CA GUID
-    first_data: dict[Role, DataPacket] = field(default_factory=dict)  # by sender
-    last_data: dict[Role, DataPacket] = field(default_factory=dict)
+    sidr: bool  # a SIDR exchange: resolves a UD QPN, connects nothing; comm_id is its Request ID
+    service_id: int | None
+    steps: list[Step]
+    request: Request | None  # fields of the REQ or SIDR_REQ; None when it was not captured
+    reply: Reply | None  # fields of the (latest) REP or SIDR_REP
+    established: int | None
+    closed: int | None
+    outcome: Outcome
+    history: str
+    reject: Step | None  # the latest REJ that ended it
+    request_conflicts: tuple[Conflict, ...]  # found when its REQ was first seen
+    reply_conflicts: tuple[Conflict, ...]  # found when its REP was first seen
+    stale_by: Connection | None  # the later attempt that proved this one stale
+    late_duplicate_of: Connection | None  # the ended connection whose REQ came again, byte for byte
+    proxied_copy_of: Connection | None  # the same exchange on the other side of a proxy that rewrites ids
+    comm_id_conflict: Conflict | None  # an earlier connection with this REQ's Local Communication ID and CA GUID
+    first_data: dict[Role, DataPacket]  # by sender
+    last_data: dict[Role, DataPacket]
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002
+        active: End,
+        passive: End,
+        transport: Transport,
+        opened: int,
+        outcome: Outcome = "connecting",
+    ) -> None:
+        self.id = id
+        self.active = active
+        self.passive = passive
+        self.transport = transport
+        self.opened = opened
+        self.sidr = False
+        self.service_id = None
+        self.steps = []
+        self.request = None
+        self.reply = None
+        self.established = None
+        self.closed = None
+        self.outcome = outcome
+        self.history = ""
+        self.reject = None
+        self.request_conflicts = ()
+        self.reply_conflicts = ()
+        self.stale_by = None
+        self.late_duplicate_of = None
+        self.proxied_copy_of = None
+        self.comm_id_conflict = None
+        self.first_data = {}
+        self.last_data = {}
 
     def end(self, role: Role) -> End:
         """The end in this role."""
@@ -324,9 +232,9 @@ class Event:
     kind: str
     time: int
     connection: Connection
-    step: Step | None = None
-    role: Role | None = None  # the end that a deadline is about
-    related: Connection | None = None
+    step: Step | None
+    role: Role | None  # the end that a deadline is about
+    related: Connection | None
 
     def __init__(
         self,

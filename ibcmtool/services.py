@@ -17,7 +17,8 @@ from ibcmtool.messages import Rej, Rep, Req
 from ibcmtool.service_ports import PORTS
 
 if TYPE_CHECKING:
-    from ibcmtool.model import CmMessage, Connection
+    from ibcmtool.model import Connection
+    from ibcmtool.packets import CmMessage
 
 _IP_CM: Final = 0x0000000001  # the upper 40 bits of every RDMA IP CM service id
 _IP_CM_HEADER: Final = struct.Struct("!2xH16s16s")  # source port, source and destination address

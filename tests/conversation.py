@@ -24,21 +24,8 @@ from dissectors.fields import gid_bytes
 from dissectors.mad import CM_ATTRIBUTES, MAD
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
-from ibcmtool.model import (
-    PEER,
-    Address,
-    CmMessage,
-    Connection,
-    DataPacket,
-    Event,
-    Finding,
-    InputInfo,
-    Neighbour,
-    Policy,
-    Role,
-    TimewaitModel,
-    Transport,
-)
+from ibcmtool.model import PEER, Connection, Event, Finding, InputInfo, Policy, Role, TimewaitModel
+from ibcmtool.packets import Address, CmMessage, DataPacket, Neighbour, Transport
 from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.wire.readers import read_message
 

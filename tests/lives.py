@@ -20,7 +20,8 @@ from conversation import SECOND, Conversation, Host
 
 from ibcmtool.connections.timers import linux
 from ibcmtool.engine.clocks import offset
-from ibcmtool.model import PEER, Address, CmMessage, Role
+from ibcmtool.model import PEER, Role
+from ibcmtool.packets import Address, CmMessage
 
 Where = Literal["active", "passive", "midway", "both ends"]
 WHERE: tuple[Where, ...] = ("active", "passive", "midway", "both ends")

@@ -17,7 +17,8 @@ from conversation import FIRST_DAY, SECOND, Conversation, Records, Result
 
 from ibcmtool.engine import clocks
 from ibcmtool.engine.engine import Engine
-from ibcmtool.model import CmMessage, InputInfo, Policy
+from ibcmtool.model import InputInfo, Policy
+from ibcmtool.packets import CmMessage
 
 
 class Recording(NamedTuple):

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibcmtool import formatting
-from ibcmtool.model import Address, End
+from ibcmtool.model import End
+from ibcmtool.packets import Address
 
 MS, S = 1_000_000, 1_000_000_000
 

@@ -16,7 +16,7 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, run
 from lives import LONGEST_LIFE, Conditions, Life, Plan
 from recordings import Recording, judged, of
 
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 
 WIRES = int(os.environ.get("IBCMTOOL_LIVES", "300"))
 SLICES = 6  # so that they can run side by side

@@ -36,7 +36,8 @@ from dissectors.private_data import (
 )
 from ibcmtool import services
 from ibcmtool.messages import Fields
-from ibcmtool.model import Address, CmMessage, Connection, End
+from ibcmtool.model import Connection, End
+from ibcmtool.packets import Address, CmMessage
 from ibcmtool.service_ports import PORTS
 from ibcmtool.wire.readers import read_message
 
@@ -78,7 +79,9 @@ def connection(req: Any) -> Connection:
 
 def without_req(service_id: int | None) -> Connection:
     active, passive = End("active", Address(), "IDLE"), End("passive", Address(), "IDLE")
-    return Connection(1, active, passive, "RoCE v2", 0, service_id=service_id)
+    made = Connection(1, active, passive, "RoCE v2", 0)
+    made.service_id = service_id
+    return made
 
 
 def request(service_id: int, data: bytes | None) -> Fields:

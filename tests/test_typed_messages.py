@@ -10,7 +10,8 @@ import pytest
 
 USE = """\
 from ibcmtool.messages import Rej, Req
-from ibcmtool.model import CmMessage, Connection
+from ibcmtool.model import Connection
+from ibcmtool.packets import CmMessage
 
 
 def reason(message: CmMessage) -> int | None:

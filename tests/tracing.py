@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.kernel.parse import TraceRecord, parse

@@ -11,7 +11,7 @@ from ibcmtool.cli.options import ColorOption, FileArgument, LocalOption, RedactO
 from ibcmtool.cli.output import make_sink, settings_of, warn, warn_of_inputs
 from ibcmtool.engine.sink import Received
 from ibcmtool.messages import PAIRED, Req
-from ibcmtool.model import CmMessage, DataPacket, Frame
+from ibcmtool.packets import CmMessage, DataPacket, Frame
 from ibcmtool.reports.sink import Sink
 
 if TYPE_CHECKING:

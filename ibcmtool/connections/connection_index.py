@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
 from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
-from ibcmtool.model import CmMessage, Conflict, Connection, End, Role, State
+from ibcmtool.model import Conflict, Connection, End, Role, State
+from ibcmtool.packets import CmMessage
 
 # A proxy passes a message on within this; two captures of it may have clocks that far apart.
 TWIN_WINDOW: Final = 100_000_000

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED
 from ibcmtool.connections.connection_index import Match
 from ibcmtool.messages import Apr, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import PEER, CmMessage, Connection, End, Role
+from ibcmtool.model import PEER, Connection, End, Role
+from ibcmtool.packets import CmMessage
 
 # (service id, private data of the REQ) -> names of the active and of the passive end, where they are in there
 EndpointNames = Callable[[int, bytes], "tuple[str, str] | None"]

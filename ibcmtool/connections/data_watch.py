@@ -11,7 +11,8 @@ from typing import Final
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.tables import ACTIVE_STATES, PASSIVE_STATES
-from ibcmtool.model import Connection, DataPacket, Role, State
+from ibcmtool.model import Connection, Role, State
+from ibcmtool.packets import DataPacket
 
 HAS_QP_UP: Final = frozenset({"REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
 

@@ -26,7 +26,8 @@ from typing import Final
 
 from ibcmtool.connections.codes import MRA_OF_REQ, REP_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.messages import Dreq, Lap, Mra, Rej, Rep, Req
-from ibcmtool.model import CmMessage, Connection, Implementation, Step, TimewaitModel
+from ibcmtool.model import Connection, Implementation, Step, TimewaitModel
+from ibcmtool.packets import CmMessage
 
 # Requests, with a TransactionID of their sender's own: the number that illumos has for the type, and old Linux's bit.
 REQUESTS: Final = {"REQ": (0x0, 0), "DREQ": (0x5, 0x80000000), "LAP": (0x9, 0x40000000)}

@@ -6,7 +6,8 @@ from typing import Final
 
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
 from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
-from ibcmtool.model import CmMessage, Connection, Role, Step
+from ibcmtool.model import Connection, Role, Step
+from ibcmtool.packets import CmMessage
 
 # The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
 # sender whose PSN does not count. Two files may have clocks any time apart.

@@ -8,7 +8,8 @@ from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import SidrRep
-from ibcmtool.model import Connection, DataPacket, Role, Step
+from ibcmtool.model import Connection, Role, Step
+from ibcmtool.packets import DataPacket
 
 _LETTERS: Final = {
     "REQ": "Q",

@@ -10,7 +10,8 @@ from ibcmtool.connections.connection_index import ConnectionIndex, Match, confli
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection
 from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.messages import PAIRED, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import CmMessage, Connection, Role
+from ibcmtool.model import Connection, Role
+from ibcmtool.packets import CmMessage
 
 ANSWERS: Final = (*PAIRED, SidrRep)
 

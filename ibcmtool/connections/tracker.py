@@ -32,17 +32,8 @@ from ibcmtool.connections.stale_duties import StaleDuties, duty, proved_stale
 from ibcmtool.connections.timers import exponent
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.connections.transition import transition
-from ibcmtool.model import (
-    CmMessage,
-    Connection,
-    DataPacket,
-    End,
-    Event,
-    Role,
-    Sighting,
-    Step,
-    TimewaitModel,
-)
+from ibcmtool.model import Connection, End, Event, Role, Sighting, Step, TimewaitModel
+from ibcmtool.packets import CmMessage, DataPacket
 
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
 RETRIED: Final[tuple[tuple[str, Role], ...]] = (

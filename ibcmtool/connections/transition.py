@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ibcmtool.connections.matching import ADDRESSED, VARIANTS, misaddressed, variant
 from ibcmtool.connections.tables import JOINT
-from ibcmtool.model import CmMessage, Connection, Disposition, Role, State, Step
+from ibcmtool.model import Connection, Disposition, Role, State, Step
+from ibcmtool.packets import CmMessage
 
 Transition = tuple[State, State, Disposition]  # active and passive end after the message
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import COPY_WINDOW
-from ibcmtool.model import Address, CmMessage
+from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.facts.coverage import chained
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
 from ibcmtool.wire.decode import Decoder

@@ -13,16 +13,8 @@ from dataclasses import replace
 from dissectors.recognition import MAD_SIZE
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.sink import Received, Sink
-from ibcmtool.model import (
-    CmMessage,
-    DataPacket,
-    Event,
-    Frame,
-    InputInfo,
-    Neighbour,
-    Policy,
-    TimewaitModel,
-)
+from ibcmtool.model import Event, InputInfo, Policy, TimewaitModel
+from ibcmtool.packets import CmMessage, DataPacket, Frame, Neighbour
 from ibcmtool.rules import Judge, Rule
 from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.services import endpoint_names

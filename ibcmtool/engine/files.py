@@ -14,18 +14,8 @@ from operator import attrgetter
 from ibcmtool.engine.clocks import align
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
-from ibcmtool.model import (
-    Analysis,
-    CmMessage,
-    Connection,
-    Event,
-    Finding,
-    Frame,
-    InputInfo,
-    Policy,
-    TimewaitModel,
-    rank,
-)
+from ibcmtool.model import Analysis, Connection, Event, Finding, InputInfo, Policy, TimewaitModel, rank
+from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
 
 Progress = Callable[[int], None]

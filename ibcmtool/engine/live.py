@@ -14,7 +14,8 @@ from typing import Final
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import LIVE, Frame, InputInfo, Neighbour, Policy, TimewaitModel
+from ibcmtool.model import LIVE, InputInfo, Policy, TimewaitModel
+from ibcmtool.packets import Frame, Neighbour
 from ibcmtool.sources.live import LiveSource
 
 GRACE: Final = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets

@@ -19,7 +19,7 @@ from ibcmtool.connections.codes import (
 )
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import PAIRED, Req, SidrReq
-from ibcmtool.model import IPV4_MAPPED, CmMessage, Frame
+from ibcmtool.packets import IPV4_MAPPED, CmMessage, Frame
 from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
 from ibcmtool.wire.decode import Decoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ibcmtool.model import IPV4_MAPPED
+from ibcmtool.packets import IPV4_MAPPED
 
 # RFC 5737 has three networks for documentation; a fabric of more hosts goes on in the one for benchmarks (RFC 2544).
 IPV4_NETWORKS = ((192 << 24 | 2 << 8, 254), (198 << 24 | 51 << 16 | 100 << 8, 254), (203 << 24 | 113 << 8, 254))

@@ -10,7 +10,7 @@ from rich.tree import Tree
 
 from ibcmtool import formatting
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.page import Page, Piece
 from ibcmtool.reports.sink import Settings, Sink
@@ -18,7 +18,7 @@ from ibcmtool.reports.sink import Settings, Sink
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ibcmtool.model import Frame
+    from ibcmtool.packets import Frame
     from ibcmtool.wire.detail import FieldDetail, LayerDetail
 
 ENOUGH = 40  # columns for the fields beside the rest of a message's line

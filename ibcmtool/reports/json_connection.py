@@ -8,7 +8,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import TypeVar
 
 from ibcmtool import formatting, services
-from ibcmtool.model import Address, Connection, End
+from ibcmtool.model import Connection, End
+from ibcmtool.packets import Address
 from ibcmtool.reports.json_messages import messages_text
 
 T = TypeVar("T")

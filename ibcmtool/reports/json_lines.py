@@ -6,7 +6,8 @@ import json
 from collections import Counter
 
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import CmMessage, Connection, Event, Finding, InputInfo
+from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.packets import CmMessage
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text
 from ibcmtool.reports.json_document import BreakdownDocument, FrameDocument, Pieces

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ibcmtool import formatting
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import CmMessage, Event, Finding, Frame, InputInfo
+from ibcmtool.model import Event, Finding, InputInfo
+from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.reports import values
 from ibcmtool.reports.json_messages import fields_object
 

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from ibcmtool import formatting, services
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import CmMessage, Connection, Event, Finding, Step
+from ibcmtool.model import Connection, Event, Finding, Step
+from ibcmtool.packets import CmMessage
 from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.page import Page, Pieces
 from ibcmtool.reports.sink import Settings, Sink

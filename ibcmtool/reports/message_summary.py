@@ -23,7 +23,8 @@ from dissectors.cm_codes import (
 from ibcmtool import formatting, services
 from ibcmtool.connections.codes import CONSUMER_REJECT, EXTENDED
 from ibcmtool.messages import Apr, Dreq, Fields, Lap, Mra, Rej, Rep, Reply, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import CmMessage, Connection
+from ibcmtool.model import Connection
+from ibcmtool.packets import CmMessage
 
 Pair = tuple[str, str]
 Value = TypeVar("Value")

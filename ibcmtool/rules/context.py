@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any
 
-from ibcmtool.model import Connection, Event, Neighbour, Policy, Step
+from ibcmtool.model import Connection, Event, Policy, Step
+from ibcmtool.packets import Neighbour
 from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage

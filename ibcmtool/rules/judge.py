@@ -12,7 +12,8 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from ibcmtool.evidence import confidence
-from ibcmtool.model import EVENT_KINDS, CmMessage, Connection, Event, Finding, InputInfo, Neighbour, Policy, Step
+from ibcmtool.model import EVENT_KINDS, Connection, Event, Finding, InputInfo, Policy, Step
+from ibcmtool.packets import CmMessage, Neighbour
 from ibcmtool.rules import api
 from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ibcmtool.model import CmMessage, Frame
+from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture
 from ibcmtool.verify import tshark
 from ibcmtool.verify.faults import MISPLACED, NOT_A_MAD, known

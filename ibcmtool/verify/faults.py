@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ibcmtool.model import IPV4_MAPPED
+from ibcmtool.packets import IPV4_MAPPED
 from ibcmtool.verify.fields import Field
 
 Values = Mapping[str, int | bytes]  # the fields of the layer, by name

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ibcmtool.model import IPV4_MAPPED
+from ibcmtool.packets import IPV4_MAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from ibcmtool import services
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import Address, Conflict, Connection, Outcome
+from ibcmtool.model import Conflict, Connection, Outcome
+from ibcmtool.packets import Address
 from ibcmtool.views.retry import Retry, safe_retry
 from ibcmtool.views.tally import Refusal, given_up_unseen, refusal_of
 

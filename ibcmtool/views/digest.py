@@ -14,17 +14,9 @@ from typing import NamedTuple
 
 from ibcmtool import formatting, services
 from ibcmtool.connections.matching import rej_reason
-from ibcmtool.model import (
-    SEVERITIES,
-    Address,
-    Connection,
-    Finding,
-    InputInfo,
-    Outcome,
-    Policy,
-    Severity,
-)
+from ibcmtool.model import SEVERITIES, Connection, Finding, InputInfo, Outcome, Policy, Severity
 from ibcmtool.model import rank as finding_rank
+from ibcmtool.packets import Address
 from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.views.filters import concerns
 from ibcmtool.views.tally import Totals

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from ibcmtool import services
 from ibcmtool.formatting import FAILURES, address
-from ibcmtool.model import SEVERITIES, Address, By, Connection, Finding, InputInfo, Outcome, Policy
+from ibcmtool.model import SEVERITIES, By, Connection, Finding, InputInfo, Outcome, Policy
+from ibcmtool.packets import Address
 from ibcmtool.views.capture_points import CapturePoints
 from ibcmtool.views.filters import concerns
 from ibcmtool.views.tally import Tally, Totals, is_unanswered

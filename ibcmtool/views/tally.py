@@ -10,7 +10,8 @@ from ibcmtool import services
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import Rej, SidrRep
-from ibcmtool.model import SEVERITIES, Address, CmMessage, Connection, Outcome, Role, Severity, Step
+from ibcmtool.model import SEVERITIES, Connection, Outcome, Role, Severity, Step
+from ibcmtool.packets import Address, CmMessage
 from ibcmtool.views.capture_points import Arrival
 from ibcmtool.views.times import Peak, Times
 

@@ -23,7 +23,7 @@ from dissectors.recognition import (
     UD_SEND_ONLY_IMMEDIATE,
 )
 from ibcmtool.messages import MESSAGES, Fields, UnknownMessage
-from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame
+from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, DataPacket, Frame
 from ibcmtool.wire import Buffer
 from ibcmtool.wire.header_readers import (
     read_cm_headers,

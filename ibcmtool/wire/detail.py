@@ -20,7 +20,7 @@ from dissectors.fields import CUT, WireLayer, layer_size, layout
 
 if TYPE_CHECKING:
     from dissectors.private_data import Protocol
-    from ibcmtool.model import Frame
+    from ibcmtool.packets import Frame
 
 
 class FieldDetail(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from ibcmtool.model import IPV4_MAPPED, CmMessage
+from ibcmtool.packets import IPV4_MAPPED, CmMessage
 from ibcmtool.wire.header_readers import read_global_route, read_local_route, read_transport
 from ibcmtool.wire.link_record import LinkType
 from ibcmtool.wire.links import LINK_TYPES

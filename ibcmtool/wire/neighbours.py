@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
+from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
 from ibcmtool.wire import Buffer
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.links import LINK_TYPES

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from dissectors.icrc import Network
 from dissectors.recognition import NEXT_HEADER_BTH
-from ibcmtool.model import Transport
+from ibcmtool.packets import Transport
 from ibcmtool.wire import Buffer
 from ibcmtool.wire.header_readers import read_next_header, read_packet_end
 from ibcmtool.wire.readers import layer_size

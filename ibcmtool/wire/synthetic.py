@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from dissectors.icrc import Network, icrc_of, vcrc_of
 from dissectors.recognition import MAD_SIZE
 from dissectors.text import gid_text
-from ibcmtool.model import IPV4_MAPPED, Address, Frame
+from ibcmtool.packets import IPV4_MAPPED, Address, Frame
 from ibcmtool.wire.links.erf import ERF, record_around
 from ibcmtool.wire.links.ethernet import ETHERNET
 from ibcmtool.wire.network import PACKETS

@@ -16,7 +16,7 @@ from rich.text import Text
 from sinks import settings
 
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 from ibcmtool.reports.decode_text import message_pieces
 from ibcmtool.reports.page import Page
 from ibcmtool.reports.sink import make

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibcmtool.connections.tables import ACTIVE_STATES, PASSIVE_STATES
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 
 KINDS = ("REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR")
 

@@ -23,7 +23,8 @@ from conversation import Records
 from ibcmtool.engine.files import analyze
 from ibcmtool.engine.live import Session
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, End, Finding, Frame
+from ibcmtool.model import Connection, End, Finding
+from ibcmtool.packets import Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
 
 CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*/*.pcap*"))

@@ -9,7 +9,8 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host, Records
 
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Received, Sink
-from ibcmtool.model import CmMessage, Connection, DataPacket, Event, Finding, Frame, InputInfo
+from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.packets import CmMessage, DataPacket, Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
 
 

@@ -14,7 +14,8 @@ from ibcmtool.engine import live as live_engine
 from ibcmtool.engine.files import analyze
 from ibcmtool.engine.live import Session
 from ibcmtool.engine.sink import Received, Sink
-from ibcmtool.model import CmMessage, Connection, Event, Finding, Frame, InputInfo
+from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
 
 Kind = TypeVar("Kind")

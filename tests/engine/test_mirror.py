@@ -10,7 +10,7 @@ import pytest
 from engine.test_clocks import records, write
 
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 from ibcmtool.sources.files import open_capture
 from ibcmtool.wire.decode import Decoder
 

@@ -12,7 +12,7 @@ from typing import Any
 from lab.lab import IBCMTOOL
 from lab.machine import Machine
 
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 from ibcmtool.sources.files import open_capture
 from ibcmtool.wire.decode import Decoder
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from dissectors.fields import gid_bytes
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import CmMessage, Finding, Frame
+from ibcmtool.model import Finding
+from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.redaction import Redactor
 from ibcmtool.redaction.pseudonyms import Pseudonyms
 from ibcmtool.sources.files import open_capture

@@ -26,7 +26,8 @@ from dissectors.private_data import RDMA_IP_CM
 from dissectors.recognition import GSI_Q_KEY, GSI_QPN
 from dissectors.text import gid_text
 from dissectors.transport import BTH, DETH, GRH, LRH
-from ibcmtool.model import PEER, CmMessage, Role, Transport
+from ibcmtool.model import PEER, Role
+from ibcmtool.packets import CmMessage, Transport
 
 # What soft RoCE and mlx5 hosts show with response timeout 20 and packet life 18: 4.096 s + 2 * 1.024 s (REQ and the
 # active side's DREQ), 4.096 s (REP and the passive side's DREQ), each rounded up to the next tick of the timer wheel.

@@ -12,18 +12,8 @@ import pytest
 from rich.console import Console
 
 from ibcmtool import messages
-from ibcmtool.model import (
-    Address,
-    Analysis,
-    CmMessage,
-    Connection,
-    End,
-    Finding,
-    InputInfo,
-    Outcome,
-    Step,
-    Timewait,
-)
+from ibcmtool.model import Analysis, Connection, End, Finding, InputInfo, Outcome, Step, Timewait
+from ibcmtool.packets import Address, CmMessage
 from ibcmtool.values import Duration, Psn, Qpn, Time
 
 T0 = 1_770_804_001_000_000_000  # 2026-02-11 10:00:01 UTC
@@ -87,8 +77,8 @@ class Life:
             passive=End("passive", Address(gid(passive)), "LISTEN", PASSIVE_GUID, 0x12, 0x35CE0000 + base, names[1]),
             transport="RoCE v2",
             opened=self.start,
-            service_id=service_id,
         )
+        self.connection.service_id = service_id
 
     def step(
         self,

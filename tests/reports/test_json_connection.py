@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE
 from ibcmtool import formatting, services
-from ibcmtool.model import Address, CmMessage, Connection, End, Outcome, State, Step, Timewait, Transport
+from ibcmtool.model import Connection, End, Outcome, State, Step, Timewait
+from ibcmtool.packets import Address, CmMessage, Transport
 from ibcmtool.reports import json_messages
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text
@@ -162,18 +163,35 @@ ENDS = st.builds(
     name=st.sampled_from(["", "10.77.0.2:41234", "[fe80::1]:4420"]) | st.text(max_size=8),
     timewait=st.none() | st.builds(Timewait, TIMES, TIMES, TIMES, TIMES, st.booleans()),
 )
+
+
+def made(begin: dict[str, Any], became: dict[str, Any]) -> Connection:
+    conn = Connection(**begin)
+    for name, value in became.items():
+        setattr(conn, name, value)
+    return conn
+
+
 CONNECTIONS = st.builds(
-    Connection,
-    id=st.integers(1, 1 << 40),
-    active=ENDS,
-    passive=ENDS,
-    transport=st.sampled_from(get_args(Transport)),
-    opened=TIMES,
-    service_id=st.none() | st.sampled_from([0x1061144, 0x1111C06]) | st.integers(0, (1 << 64) - 1),
-    established=st.none() | TIMES,
-    closed=st.none() | TIMES,
-    outcome=st.sampled_from(get_args(Outcome)),
-    history=st.sampled_from(["", "QpUDe", "Q^Q^Q"]) | st.text(max_size=6),
+    made,
+    begin=st.fixed_dictionaries(
+        {
+            "id": st.integers(1, 1 << 40),
+            "active": ENDS,
+            "passive": ENDS,
+            "transport": st.sampled_from(get_args(Transport)),
+            "opened": TIMES,
+            "outcome": st.sampled_from(get_args(Outcome)),
+        }
+    ),
+    became=st.fixed_dictionaries(
+        {
+            "service_id": st.none() | st.sampled_from([0x1061144, 0x1111C06]) | st.integers(0, (1 << 64) - 1),
+            "established": st.none() | TIMES,
+            "closed": st.none() | TIMES,
+            "history": st.sampled_from(["", "QpUDe", "Q^Q^Q"]) | st.text(max_size=6),
+        }
+    ),
 )
 
 

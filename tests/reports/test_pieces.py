@@ -10,7 +10,8 @@ from rich.console import Console
 from sinks import settings
 
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import CmMessage, InputInfo
+from ibcmtool.model import InputInfo
+from ibcmtool.packets import CmMessage
 from ibcmtool.reports.json_document import Pieces
 from ibcmtool.reports.sink import make
 from ibcmtool.sources.files import ScanRequest, open_capture

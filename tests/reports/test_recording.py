@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ibcmtool.engine.live import Session
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.reports.recording import Recording, Rotation
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import ScanRequest, open_capture

@@ -16,7 +16,7 @@ from dissectors.cm import CM_REQ
 from dissectors.encapsulation import ERF, ERFEthernet
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, LRH
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.wire.decode import Decoder
 
 # The filter follows no chain of headers, nor options in front of which it would need to compute; no ib_cm sends such.

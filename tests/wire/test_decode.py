@@ -22,7 +22,7 @@ from dissectors.encapsulation import ERF, ERFEthernet, ERFExtension
 from dissectors.fields import gid_bytes, layout
 from dissectors.mad import CM_ATTRIBUTES, MAD, ClassPortInfo
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
-from ibcmtool.model import Address, CmMessage, DataPacket, Frame
+from ibcmtool.packets import Address, CmMessage, DataPacket, Frame
 from ibcmtool.wire.decode import Decoder, field_names
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.readers import read_message
@@ -100,7 +100,7 @@ def test_every_link_type(
     name: str, link_type: int, below: Packet, ends: tuple[Address, Address], transport: str
 ) -> None:
     message = decode(bytes(below / CM), link_type)
-    assert message[:4] == (3, 7, 1_000, "RTU")
+    assert (message.file, message.frame, message.time, message.type) == (3, 7, 1_000, "RTU")
     assert (message.source, message.destination) == ends
     assert message.transport == transport
     assert (message.psn, message.tid, message.icrc_ok) == (0x123456, 0x77, True)

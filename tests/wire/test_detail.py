@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dissectors.fields import CUT
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.files import open_capture
 from ibcmtool.wire import detail
 from ibcmtool.wire.detail import LayerDetail

@@ -18,7 +18,7 @@ from dissectors.encapsulation import ERF, ERFEthernet, ERFExtension
 from dissectors.fields import gid_bytes
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
-from ibcmtool.model import CmMessage, Frame
+from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.envelope import Envelope, envelope
 from ibcmtool.wire.links import LINK_TYPES

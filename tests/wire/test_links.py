@@ -27,7 +27,7 @@ from dissectors.cm import CM_REQ
 from dissectors.fields import gid_bytes
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH, LRH
-from ibcmtool.model import Address, CmMessage, Frame
+from ibcmtool.packets import Address, CmMessage, Frame
 from ibcmtool.redaction import Redactor
 from ibcmtool.sources.files.scan import FrameFilter
 from ibcmtool.wire import detail, link_types

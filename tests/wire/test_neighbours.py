@@ -20,7 +20,7 @@ from scapy.packet import Raw
 
 from dissectors.encapsulation import ERF, ERFEthernet, ERFExtension
 from dissectors.fields import gid_bytes
-from ibcmtool.model import Address, Frame, Neighbour
+from ibcmtool.packets import Address, Frame, Neighbour
 from ibcmtool.wire import neighbours
 from ibcmtool.wire.neighbours import Neighbourhood, announcement, neighbour
 

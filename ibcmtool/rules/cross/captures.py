@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, listed, number
-from ibcmtool.model import Address
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.values import Duration

@@ -10,7 +10,8 @@ from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import IPV4_MAPPED, CmMessage, Connection, Event, Step, Transport
+from ibcmtool.model import Connection, Event, Step
+from ibcmtool.packets import IPV4_MAPPED, CmMessage, Transport
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, silent
 from ibcmtool.rules.steps import unanswered

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.messages import Rej
-from ibcmtool.model import Address, CmMessage, Connection, Step, Transport
+from ibcmtool.model import Connection, Step
+from ibcmtool.packets import Address, CmMessage, Transport
 
 ANSWERS = frozenset({"MRA", "REP", "RTU", "DREP", "APR", "SIDR_REP"})  # there was a message that they answer
 ABOUT_A_MESSAGE = (0, 1)  # Message Rejected: REQ, REP

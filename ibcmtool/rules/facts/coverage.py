@@ -13,7 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import Address, CmMessage, InputInfo
+from ibcmtool.model import InputInfo
+from ibcmtool.packets import Address, CmMessage
 
 HOLE = SECOND  # no frame at all for longer than this, where one input ends and another begins: nobody was recording
 DISORDER = 50_000_000  # the last frames of one file of a ring may be that much later than the first of the next

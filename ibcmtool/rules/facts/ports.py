@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ibcmtool.model import Address, CmMessage, Transport
+from ibcmtool.packets import Address, CmMessage, Transport
 from ibcmtool.wire.envelope import envelope
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import Address, Connection, Role, Step
+from ibcmtool.model import Connection, Role, Step
+from ibcmtool.packets import Address
 
 NEAR_ZERO = 1 << 10  # PSNs that a rebooted host's QP1 has within its first MADs
 

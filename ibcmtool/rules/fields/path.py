@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, gid, listed
 from ibcmtool.messages import Req, SidrReq
-from ibcmtool.model import Address, Connection, Step
+from ibcmtool.model import Connection, Step
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
 from ibcmtool.rules.steps import fields_of

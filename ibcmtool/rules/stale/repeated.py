@@ -7,7 +7,8 @@ from typing import NamedTuple
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.formatting import duration, end_name, qpn, times
-from ibcmtool.model import PEER, Address, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event, Role, Step
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import refused_as_stale, rejected
 from ibcmtool.rules.steps import of_type

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from ibcmtool.model import Frame, InputInfo
+from ibcmtool.model import InputInfo
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng
 from ibcmtool.sources.files.records import RecordReader

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import BinaryIO, Literal
 
 from ibcmtool import __version__
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.wire.links.erf import ERF, record_around
 from ibcmtool.wire.links.infiniband import INFINIBAND
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.input_end import InputEnd, note_times
 from ibcmtool.sources.files.prescan import with_prescan

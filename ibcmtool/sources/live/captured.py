@@ -10,7 +10,7 @@ import sys
 from collections.abc import Container, Iterator
 from threading import Event
 
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import shown
 from ibcmtool.sources.files import Capture, ScanRequest, open_stream
 from ibcmtool.sources.files.streams import ByteStream

@@ -12,7 +12,7 @@ from contextlib import suppress
 from threading import Event, Thread
 from typing import NamedTuple
 
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.live import LiveSource
 
 BATCHES = 16

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Sequence
 from threading import Event
 from typing import NamedTuple
 
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 
 Deliver = Callable[[Sequence[Frame]], None]

@@ -8,7 +8,8 @@ import pytest
 from conversation import Conversation, Result, run
 from recordings import Recording, judged, of
 
-from ibcmtool.model import CmMessage, Role
+from ibcmtool.model import Role
+from ibcmtool.packets import CmMessage
 
 HERE: dict[Role, int] = {"active": 0, "passive": 1}  # the input at each end
 DELAY = 0.0001

@@ -7,7 +7,8 @@ from itertools import accumulate
 import pytest
 from conversation import Conversation, Host, Result, run
 
-from ibcmtool.model import CmMessage, TimewaitModel
+from ibcmtool.model import TimewaitModel
+from ibcmtool.packets import CmMessage
 from ibcmtool.values import Guid
 
 OFED_TIMERS = {"remote_cm_response_timeout": 22, "local_cm_response_timeout": 22}

@@ -14,7 +14,7 @@ import dissectors.encapsulation  # noqa: F401  (binds RoCE v1)
 from dissectors.fields import gid_bytes
 from dissectors.transport import BTH, DETH, GRH
 from ibcmtool.formatting import gid
-from ibcmtool.model import Address, CmMessage, Neighbour
+from ibcmtool.packets import Address, CmMessage, Neighbour
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CLIENT, OLD, NEW, ROUTER = (f"52:54:00:aa:00:{number:02x}" for number in (1, 2, 9, 0xFE))

@@ -12,7 +12,8 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 from recordings import Recording, judged, moment
 from test_lossy_wire import packet_of, wire
 
-from ibcmtool.model import CmMessage, InputInfo
+from ibcmtool.model import InputInfo
+from ibcmtool.packets import CmMessage
 from ibcmtool.rules.facts.coverage import Coverage, chained, holes
 
 PIECES = int(os.environ.get("IBCMTOOL_LIVES", "120"))

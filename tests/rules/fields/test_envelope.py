@@ -11,7 +11,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from dissectors.transport import BTH, DETH, ImmDt
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 
 HEADERS = 14 + 20 + 8 + 12 + 8  # Ethernet, IPv4, UDP, BTH, DETH
 

@@ -9,7 +9,7 @@ import pytest
 from conversation import Conversation, Host, run
 
 from dissectors.fields import gid_bytes
-from ibcmtool.model import CmMessage
+from ibcmtool.packets import CmMessage
 
 MELLANOX = 0x0002C9
 ACCEPTED = {"ece_vendor_id_middle": 0x02, "ece_vendor_id_low": 0xC9}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.files import SourceError
 
 SECOND = 1_000_000_000

@@ -32,7 +32,7 @@ from sources.files.traffic import (
     same,
 )
 
-from ibcmtool.model import CmMessage, Neighbour
+from ibcmtool.packets import CmMessage, Neighbour
 from ibcmtool.sources.files import ScanRequest, open_capture, scan
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.live import LiveSource
 
 PATIENCE = 10.0  # seconds until a test gives up waiting for what must come

@@ -25,7 +25,7 @@ import dissectors.encapsulation  # noqa: F401 (it binds the layers)
 from dissectors.cm import CM_REQ
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.interface.source import InterfaceSource

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 from tracing import SAMPLE, TracingHost, messages_of, records_of
 
-from ibcmtool.model import Address, CmMessage, Frame
+from ibcmtool.packets import Address, CmMessage, Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live import source_of
 from ibcmtool.sources.live.kernel.source import KernelSource

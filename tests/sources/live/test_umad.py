@@ -22,7 +22,7 @@ from sources.live.programs import PATIENCE, told
 
 from dissectors.cm import CM_DREQ, CM_REQ, CM_RTU
 from dissectors.mad import MAD
-from ibcmtool.model import IPV4_MAPPED, Address, CmMessage, Frame
+from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import open_capture
 from ibcmtool.sources.live.umad import abi

@@ -20,7 +20,7 @@ from threading import Event
 from typing import Literal
 
 from ibcmtool.formatting import count
-from ibcmtool.model import Frame
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.alternatives import is_iwarp, offloading, other_ways
 from ibcmtool.sources.live.libpcap import Handle, PcapError, sniffs_rdma

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from ibcmtool.model import IPV4_MAPPED, Address
+from ibcmtool.packets import IPV4_MAPPED, Address
 from ibcmtool.sources.live.kernel.parse import ReceivedMad, SentMad
 from ibcmtool.sources.live.ports import ROOT, Port, gids, ports
 from ibcmtool.wire.header_readers import read_gids, read_message_ids, read_primary_path

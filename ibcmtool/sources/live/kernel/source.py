@@ -12,7 +12,7 @@ from threading import Event
 
 from dissectors.recognition import CM_ATTRIBUTES
 from ibcmtool.formatting import duration
-from ibcmtool.model import Address, Frame
+from ibcmtool.packets import Address, Frame
 from ibcmtool.sources.live.counters import Comparison
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.kernel.addresses import Addresses, Pair

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ibcmtool.model import Address
+from ibcmtool.packets import Address
 from ibcmtool.sources.live.ports import DEVICES, ROOT, Port, gid_of, lid_of, port_at
 
 MADS = "sys/class/infiniband_mad"

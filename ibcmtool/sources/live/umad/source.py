@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 from threading import Event
 
-from ibcmtool.model import Address, Frame
+from ibcmtool.packets import Address, Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.live.alternatives import is_iwarp, other_ways
 from ibcmtool.sources.live.libpcap import sniffs_rdma
