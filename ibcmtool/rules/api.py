@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ibcmtool.evidence import Ground
 from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Severity, Step
@@ -129,8 +129,8 @@ class Rule:
         return judge
 
 
-FAMILIES = "STHRFLIXC"  # findings of one event come in this order, and in that of their codes
-CATALOGUE: dict[str, Rule] = {}
+FAMILIES: Final = "STHRFLIXC"  # findings of one event come in this order, and in that of their codes
+CATALOGUE: Final[dict[str, Rule]] = {}
 
 
 def rule(

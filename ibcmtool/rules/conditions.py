@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 from ibcmtool import services
 from ibcmtool.connections import matching
@@ -22,7 +23,7 @@ from ibcmtool.connections.timers import exponent
 from ibcmtool.messages import Req
 from ibcmtool.model import Connection, Role, Step
 
-ANSWER_TIMES = tuple(exponent(n) for n in range(32))  # by the 5-bit field
+ANSWER_TIMES: Final = tuple(exponent(n) for n in range(32))  # by the 5-bit field
 
 # -- of the history ----------------------------------------------------------------------------------------------------
 
@@ -55,10 +56,10 @@ def matches(pattern: str) -> Callable[[str], bool]:
     return test
 
 
-with_mra = matches("[^mM]*[mM].*")
-rejected = matches("[^jJ]*[jJ].*")
-over = matches("[^eEjJ]*[eEjJ].*")  # a DREP or a REJ was seen
-silent = matches(r"Q[\^QJ]*")  # the active side sent REQs, and perhaps a REJ; the passive side was not heard
+with_mra: Final = matches("[^mM]*[mM].*")
+rejected: Final = matches("[^jJ]*[jJ].*")
+over: Final = matches("[^eEjJ]*[eEjJ].*")  # a DREP or a REJ was seen
+silent: Final = matches(r"Q[\^QJ]*")  # the active side sent REQs, and perhaps a REJ; the passive side was not heard
 
 
 # -- of a step ---------------------------------------------------------------------------------------------------------
@@ -111,8 +112,8 @@ def rejects_for(reason: int) -> Callable[[Connection, Step], bool]:
     return test
 
 
-refused_as_stale = rejects_for(STALE_CONNECTION)
-timed_out = rejects_for(TIMEOUT)
+refused_as_stale: Final = rejects_for(STALE_CONNECTION)
+timed_out: Final = rejects_for(TIMEOUT)
 
 
 # -- of a connection ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ibcmtool.evidence import confidence
 from ibcmtool.model import EVENT_KINDS, Connection, Event, Finding, InputInfo, Policy, Step
@@ -20,10 +20,10 @@ from ibcmtool.rules.facts.coverage import Coverage
 
 # Histories remembered for each kind of event, and their length: endless ones shall not fill the memory.
 MOST_HISTORIES = 1024
-LONGEST_HISTORY = 64
+LONGEST_HISTORY: Final = 64
 MOST_SUBJECTS = 4096  # that a rule remembers having spoken of, the newest
 
-_NO_MESSAGE = frozenset(EVENT_KINDS)
+_NO_MESSAGE: Final = frozenset(EVENT_KINDS)
 
 
 class Asked(NamedTuple):
@@ -96,8 +96,10 @@ class Judge:
                 asked = sorted([*asked, *others], key=itemgetter(0))
         found: list[Finding] = []
         for _, rule, judge, conditions in asked:
-            if _met(conditions, connection, step):
-                found += self._findings(rule, conditions, judge(connection, step, self.context), event)
+            if not conditions.needs or _met(conditions.needs, connection, step):
+                verdicts = judge(connection, step, self.context)
+                if verdicts:
+                    found += self._findings(rule, conditions, verdicts, event)
         return found
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
@@ -115,8 +117,10 @@ class Judge:
             asked = self._event_plan(kind, connection.history)
         found: list[Finding] = []
         for rule, judge, conditions in asked:
-            if _met(conditions, connection, event.step):
-                found += self._findings(rule, conditions, judge(connection, event, self.context), event)
+            if not conditions.needs or _met(conditions.needs, connection, event.step):
+                verdicts = judge(connection, event, self.context)
+                if verdicts:
+                    found += self._findings(rule, conditions, verdicts, event)
         return found
 
     def _findings(self, rule: Rule, conditions: Conditions, verdicts: Verdicts, event: Event) -> Iterator[Finding]:
@@ -169,9 +173,9 @@ def _kept(plans: dict[str, dict[str, P]], kind: str, history: str, plan: P) -> P
     return plan
 
 
-def _met(conditions: Conditions, connection: Connection, step: Step | None) -> bool:
+def _met(needs: Sequence[api.Need], connection: Connection, step: Step | None) -> bool:
     """Whether all is known that a rule needs."""
-    for need in conditions.needs:
+    for need in needs:
         if need == "request":
             known = connection.request is not None
         elif need == "reply":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import linux
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, service_id
@@ -14,7 +16,7 @@ from ibcmtool.values import CommId, Duration, Qpn, ServiceId, Tid
 
 MOST_SENDS = 16  # of rdma_cm, and of any CM that counts in the four bits of Max CM Retries
 # The longest that a SIDR_REQ may have been repeated before its answer, by any default known: OFED's 16.4 s a try.
-LONGEST_REQUEST_SPAN = MOST_SENDS * linux(22)
+LONGEST_REQUEST_SPAN: Final = MOST_SENDS * linux(22)
 
 I01 = rule(
     "I01",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import EXTENDED, MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.connection_index import CLOSED_STATES
@@ -21,8 +21,8 @@ from ibcmtool.values import Qpn
 F = TypeVar("F")
 
 # By Message MRAed: the message that an MRA asks time for, and what answers that.
-MRAED: dict[int | None, str] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
-ANSWERS: dict[int | None, tuple[str, str]] = {
+MRAED: Final[dict[int | None, str]] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
+ANSWERS: Final[dict[int | None, tuple[str, str]]] = {
     MRA_OF_REQ: ("REP", "REJ"),
     MRA_OF_REP: ("RTU", "REJ"),
     MRA_OF_LAP: ("APR", "REJ"),

@@ -6,13 +6,15 @@ users of the RDMA CM the event that they get.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.model import Connection
 
-IP_CM = 0x0000000001  # the upper 40 bits of the RDMA IP CM's service ids
-NVME = 0x0000000001061144  # NVMe over RDMA at its own port, 4420
-STALE = "stale conn"  # Linux's name of REJ reason 10
-CONNECTION_RESET = -104  # what nvme-rdma makes of every failed attempt
-TIMED_OUT = -110
+IP_CM: Final = 0x0000000001  # the upper 40 bits of the RDMA IP CM's service ids
+NVME: Final = 0x0000000001061144  # NVMe over RDMA at its own port, 4420
+STALE: Final = "stale conn"  # Linux's name of REJ reason 10
+CONNECTION_RESET: Final = -104  # what nvme-rdma makes of every failed attempt
+TIMED_OUT: Final = -110
 
 
 def of_stale_refusal(connection: Connection) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Rej
@@ -10,7 +12,7 @@ from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
 from ibcmtool.values import Duration
 
-NOTEWORTHY_OFFSET = 1_000_000  # ns; smaller ones are what synchronised hosts show
+NOTEWORTHY_OFFSET: Final = 1_000_000  # ns; smaller ones are what synchronised hosts show
 
 C01 = rule(
     "C01",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, duration
 from ibcmtool.model import Connection, Step
@@ -9,7 +11,7 @@ from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew
 from ibcmtool.values import Duration
 
-REPEATABLE = ("REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
+REPEATABLE: Final = ("REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
 MOST_PAIRS = 4096  # of ports, whose damaged messages are counted, the newest
 
 C06 = rule(

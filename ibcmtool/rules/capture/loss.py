@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import sqrt
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import response_wait
@@ -22,19 +22,19 @@ from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.coverage import Coverage, Ports
 from ibcmtool.rules.steps import DISORDER
 
-ENOUGH = 3  # packets of a pair of ports that two inputs must share before one is missed
-MARGIN = 100_000_000  # ns that an input must have been recording before and after; clocks may be that far apart
-LAGS_ENOUGH = 5  # packets of each direction, before they show which input comes first on the way
-SURE = 5  # standard errors
+ENOUGH: Final = 3  # packets of a pair of ports that two inputs must share before one is missed
+MARGIN: Final = 100_000_000  # ns that an input must have been recording before and after; clocks may be that far apart
+LAGS_ENOUGH: Final = 5  # packets of each direction, before they show which input comes first on the way
+SURE: Final = 5  # standard errors
 
-ANSWERS = {
+ANSWERS: Final = {
     "REQ": ("REP", "REJ", "MRA"),
     "REP": ("RTU", "REJ", "MRA"),
     "DREQ": ("DREP",),
     "LAP": ("APR", "REJ", "MRA"),
     "SIDR_REQ": ("SIDR_REP",),
 }
-QUESTIONS = {
+QUESTIONS: Final = {
     "RTU": ("REP",),
     "REJ": ("REQ", "REP"),
     "MRA": ("REQ", "REP", "LAP"),
@@ -42,7 +42,7 @@ QUESTIONS = {
     "APR": ("LAP",),
     "SIDR_REP": ("SIDR_REQ",),
 }
-ANSWERED_EACH = "DREQ"  # every one that arrives gets an answer of its own; others one, which may be repeated unasked
+ANSWERED_EACH: Final = "DREQ"  # each that arrives gets an answer of its own; others may get one for several
 
 
 class Way(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, listed, number
@@ -11,14 +12,14 @@ from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.values import Duration
 
-ENOUGH_ANSWERS = 2  # to a silent address: one may have come just after the capture began
-ENOUGH_EXCHANGES = 3  # that show one direction, and their share in tenths
-NOTEWORTHY_TENTHS = 1
-NAMED = 3  # addresses in a sentence
-FRAMES_SHOWN = 8
+ENOUGH_ANSWERS: Final = 2  # to a silent address: one may have come just after the capture began
+ENOUGH_EXCHANGES: Final = 3  # that show one direction, and their share in tenths
+NOTEWORTHY_TENTHS: Final = 1
+NAMED: Final = 3  # addresses in a sentence
+FRAMES_SHOWN: Final = 8
 
-NOTEWORTHY_GAPS = 16  # packets missing, and their share in tenths
-GAPS_TENTHS = 2
+NOTEWORTHY_GAPS: Final = 16  # packets missing, and their share in tenths
+GAPS_TENTHS: Final = 2
 
 X04 = rule(
     "X04",

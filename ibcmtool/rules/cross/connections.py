@@ -6,6 +6,8 @@ rules stay silent without one and never claim more than the GUIDs carry.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
@@ -16,7 +18,7 @@ from ibcmtool.rules.conditions import entangled, first, matches
 from ibcmtool.rules.steps import conflicts
 from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
 
-OPEN = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
+OPEN: Final = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 
 X01 = rule(
     "X01",
@@ -113,9 +115,9 @@ X03 = rule(
     advice="Ask the host (uptime, dmesg, driver reload); treat its earlier connections as gone.",
 )
 
-PSN_RANGE = 1 << 24
-WRAP_MARGIN = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
-COUNTER_BITS = 16  # comm ids of one boot differ in their counter's low bits only
+PSN_RANGE: Final = 1 << 24
+WRAP_MARGIN: Final = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
+COUNTER_BITS: Final = 16  # comm ids of one boot differ in their counter's low bits only
 
 
 @X03.on_step("REQ", "REP")

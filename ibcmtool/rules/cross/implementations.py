@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import DEFAULT_MAX_CM_RETRIES, linux
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.evidence import recognised
@@ -10,12 +12,12 @@ from ibcmtool.model import Connection, End, Event, TimewaitModel
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.values import Duration, Guid
 
-NOBODYS: tuple[TimewaitModel, ...] = ("auto", "iba")  # timewait models that speak of nobody in particular
+NOBODYS: Final[tuple[TimewaitModel, ...]] = ("auto", "iba")  # timewait models that speak of nobody in particular
 OFED, ILLUMOS = "MLNX OFED", "illumos"
-SENDS = 1 + DEFAULT_MAX_CM_RETRIES
+SENDS: Final = 1 + DEFAULT_MAX_CM_RETRIES
 OFED_BUDGET, UPSTREAM_BUDGET = SENDS * linux(22), SENDS * linux(20)
 
-HABITS = {
+HABITS: Final = {
     OFED: f"It gives up an unanswered REQ, REP or DREQ after {duration(OFED_BUDGET)} at the earliest, upstream Linux"
     f" after {duration(UPSTREAM_BUDGET)}. Timewait, and the answer to a QPN in timewait (policy relaxed), are those of"
     " Linux.",

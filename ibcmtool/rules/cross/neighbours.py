@@ -6,6 +6,8 @@ target says to others. Whether two connections are one (X11) shows in their REQs
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
@@ -39,7 +41,7 @@ X09 = rule(
     " by a switch.",
 )
 
-TAKEOVER = SECOND  # two stations that claim an address within this both have it: one host with two ports, mostly
+TAKEOVER: Final = SECOND  # two stations that claim an address within this both have it: one host with two ports, mostly
 
 
 @X09.on_event("ENDED", history=silent)
@@ -105,9 +107,9 @@ X10 = rule(
     " /sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_mode; show_gids lists what each port has.",
 )
 
-OTHER_VERSION: dict[Transport, Transport] = {"RoCE v1": "RoCE v2", "RoCE v2": "RoCE v1"}
-EUI64 = b"\xff\xfe"  # in the middle of an interface id that was made from a MAC address
-LOCAL_BIT = 0x02  # turned over in its first byte
+OTHER_VERSION: Final[dict[Transport, Transport]] = {"RoCE v1": "RoCE v2", "RoCE v2": "RoCE v1"}
+EUI64: Final = b"\xff\xfe"  # in the middle of an interface id that was made from a MAC address
+LOCAL_BIT: Final = 0x02  # turned over in its first byte
 
 
 @X10.on_event("ENDED", history=silent)

@@ -5,20 +5,22 @@ No single message shows it. Bounded by the number of ports and inputs.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.packets import Address, CmMessage, Transport
 
-ANSWERS = frozenset({"MRA", "REP", "RTU", "DREP", "APR", "SIDR_REP"})  # there was a message that they answer
-ABOUT_A_MESSAGE = (0, 1)  # Message Rejected: REQ, REP
+ANSWERS: Final = frozenset({"MRA", "REP", "RTU", "DREP", "APR", "SIDR_REP"})  # there was a message that they answer
+ABOUT_A_MESSAGE: Final = (0, 1)  # Message Rejected: REQ, REP
 
-SETTLED = 10_000_000_000  # ns after the first message; until then connections have begun before the capture
-FRAMES_KEPT = 8
+SETTLED: Final = 10_000_000_000  # ns after the first message; until then connections have begun before the capture
+FRAMES_KEPT: Final = 8
 
-PSN_RANGE = 1 << 24
-LONGEST_GAP = 1 << 12  # a larger step is a restart, or hours without a CM message
-DISORDER = 50_000_000  # ns by which messages that cross on the wire, or that a capture has out of order, are apart
+PSN_RANGE: Final = 1 << 24
+LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
+DISORDER: Final = 50_000_000  # ns; messages that cross, or are captured out of order, are no further apart
 
 
 class Completeness:

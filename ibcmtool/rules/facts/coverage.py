@@ -11,14 +11,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Final
 
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import InputInfo
 from ibcmtool.packets import Address, CmMessage
 
 HOLE = SECOND  # no frame at all for longer than this, where one input ends and another begins: nobody was recording
-DISORDER = 50_000_000  # the last frames of one file of a ring may be that much later than the first of the next
-WHOLE_MAD = 256
+DISORDER: Final = 50_000_000  # the last frames of one file of a ring may be that much later than the first of the next
+WHOLE_MAD: Final = 256
 
 Ports = tuple[Address, Address]
 Span = tuple[int | None, int | None]  # first and last time of an input, None where it is not known yet

@@ -5,6 +5,8 @@ What a sender does in all its messages is reported once for its port.
 
 from __future__ import annotations
 
+from typing import Final
+
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
 from ibcmtool.connections.codes import AP_REDIRECTION, PORT_AND_CM_REDIRECTION, SIDR_REDIRECTION
 from ibcmtool.evidence import unopposed
@@ -17,7 +19,7 @@ from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.readers import field_values, layer_size, layout
 
 # Not RTU and DREP: a CM that sends these sends others as well.
-MESSAGES = ("REQ", "MRA", "REJ", "REP", "DREQ", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
+MESSAGES: Final = ("REQ", "MRA", "REJ", "REP", "DREQ", "LAP", "APR", "SIDR_REQ", "SIDR_REP")
 
 F05 = rule(
     "F05",
@@ -33,13 +35,13 @@ F05 = rule(
     advice="Worth a look if the fields next to them look wrong as well: then the layouts differ.",
 )
 
-_WITH_OPTIONS = ("REQ", "REP", "SIDR_REP")  # their Attribute Modifier holds the options of ECE
-_OLD_Q_KEY_FIELDS = (("REQ", "reserved_24"), ("LAP", "reserved_8"))  # in the first editions
-_HEADER_FIELDS = {
+_WITH_OPTIONS: Final = ("REQ", "REP", "SIDR_REP")  # their Attribute Modifier holds the options of ECE
+_OLD_Q_KEY_FIELDS: Final = (("REQ", "reserved_24"), ("LAP", "reserved_8"))  # in the first editions
+_HEADER_FIELDS: Final = {
     kind: ("class_specific", "reserved_18", *(() if kind in _WITH_OPTIONS else ("attribute_modifier",)))
     for kind in MESSAGES
 }
-_DATA_FIELDS = {
+_DATA_FIELDS: Final = {
     kind: tuple(slot.name for slot in layout(f"CM_{kind}") if slot.name.startswith("reserved")) for kind in MESSAGES
 }
 
@@ -54,11 +56,11 @@ def _reserved_mask(kind: str) -> tuple[int, int]:
     return size, sum(((1 << slot.width) - 1) << (size * 8 - slot.bit_offset - slot.width) for slot in slots)
 
 
-_RESERVED = {kind: _reserved_mask(kind) for kind in MESSAGES}
-_SEND = 3  # method
-_USUAL_HEADER = bytes((1, CM_CLASS, CM_CLASS_VERSION, _SEND, 0, 0))  # base version to status
-_FROM_QP1 = (GSI_QPN.to_bytes(3, "big"), b"")  # or a source that has no headers
-_REDIRECTIONS = {
+_RESERVED: Final = {kind: _reserved_mask(kind) for kind in MESSAGES}
+_SEND: Final = 3  # method
+_USUAL_HEADER: Final = bytes((1, CM_CLASS, CM_CLASS_VERSION, _SEND, 0, 0))  # base version to status
+_FROM_QP1: Final = (GSI_QPN.to_bytes(3, "big"), b"")  # or a source that has no headers
+_REDIRECTIONS: Final = {
     "REJ": ("reason", PORT_AND_CM_REDIRECTION),
     "APR": ("ap_status", AP_REDIRECTION),
     "SIDR_REP": ("status", SIDR_REDIRECTION),

@@ -7,7 +7,7 @@ are known under several addresses. Each is reported once for a pair of ports.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, gid, listed
@@ -21,12 +21,12 @@ from ibcmtool.values import Gid
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.readers import layer_size
 
-MEMBERSHIP = 0x8000  # bit of a P_Key: full member
-DEFAULT_PARTITION = 0xFFFF
-LAST_UNICAST_LID = 0xBFFF
+MEMBERSHIP: Final = 0x8000  # bit of a P_Key: full member
+DEFAULT_PARTITION: Final = 0xFFFF
+LAST_UNICAST_LID: Final = 0xBFFF
 MOST_LMC_BITS = 7  # a port may answer to 2^7 LIDs in a row
-LINK_LOCAL = bytes.fromhex("fe80000000000000")
-NO_GID = bytes(16)
+LINK_LOCAL: Final = bytes.fromhex("fe80000000000000")
+NO_GID: Final = bytes(16)
 
 
 class Path(NamedTuple):
@@ -76,7 +76,7 @@ F06 = rule(
 )
 
 # Where the BTH of a packet without immediate data has its P_Key, from the end of the bytes in front of the MAD.
-_PARTITION_KEY = 2 - layer_size("BTH") - layer_size("DETH")
+_PARTITION_KEY: Final = 2 - layer_size("BTH") - layer_size("DETH")
 
 
 def _asked(step: Step) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import EXTENDED, RC, RD, UC, XRC
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import Ground, proved, unopposed, weakened
@@ -13,12 +15,12 @@ from ibcmtool.rules.conditions import first, over_ipoib
 from ibcmtool.rules.steps import fields_of, sent_by
 from ibcmtool.values import Qpn
 
-SPECIAL_QPNS = {0: "QP0", 1: "QP1", 0xFFFFFF: "the multicast QPN"}
+SPECIAL_QPNS: Final = {0: "QP0", 1: "QP1", 0xFFFFFF: "the multicast QPN"}
 # None: not captured.
-_PATH_MTUS = frozenset((None, *range(1, 6)))
-_RATES = frozenset((None, 0, *range(2, 25)))
-_FAILOVERS = frozenset((None, 0, 1, 2))
-_CODES = {
+_PATH_MTUS: Final = frozenset((None, *range(1, 6)))
+_RATES: Final = frozenset((None, 0, *range(2, 25)))
+_FAILOVERS: Final = frozenset((None, 0, 1, 2))
+_CODES: Final = {
     "REQ": (("path_mtu", _PATH_MTUS), ("primary_packet_rate", _RATES), ("alternate_packet_rate", _RATES)),
     "REP": (("failover_accepted", _FAILOVERS),),
     "LAP": (("alternate_packet_rate", _RATES),),
@@ -152,13 +154,13 @@ F04 = rule(
     advice="Look at the CM or consumer that filled the field in.",
 )
 
-_CODE_NAMES = {
+_CODE_NAMES: Final = {
     "path_mtu": "Path Packet Payload MTU",
     "primary_packet_rate": "Primary Packet Rate",
     "alternate_packet_rate": "Alternate Packet Rate",
     "failover_accepted": "Failover Accepted",
 }
-NEWEST_RATE = 24
+NEWEST_RATE: Final = 24
 
 
 @F04.on_step("REQ", "REP", "LAP", history=first, when=_notable, needs=("intact",))

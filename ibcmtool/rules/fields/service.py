@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool import services
 from ibcmtool.connections.codes import CONSUMER_REJECT
 from ibcmtool.evidence import unopposed, weakened
@@ -27,7 +29,7 @@ F12 = rule(
     advice="For a declined offer nothing; else look at the CM that filled the fields in.",
 )
 
-NO_OPTIONS = bytes(4)
+NO_OPTIONS: Final = bytes(4)
 
 
 def _options(step: Step) -> bytes:
@@ -88,8 +90,8 @@ F13 = rule(
 )
 
 IP_CM, AF_IB = 0x0000000001, 0x3F  # upper 40 bits of an RDMA IP CM service id; Linux's port space without the header
-IP_CM_HEADER = 36  # bytes
-IPV4_PADDING = bytes(12)
+IP_CM_HEADER: Final = 36  # bytes
+IPV4_PADDING: Final = bytes(12)
 
 
 def _nameless_header(connection: Connection) -> bytes | None:

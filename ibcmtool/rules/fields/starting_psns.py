@@ -5,6 +5,8 @@ Timewait protects a QPN, PSNs drawn at random are the second line: late packets 
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.matching import is_xrc
 from ibcmtool.evidence import in_timewait
 from ibcmtool.formatting import duration, end_name, guid, psn, qpn
@@ -15,7 +17,7 @@ from ibcmtool.rules.conditions import first, over_ipoib
 from ibcmtool.rules.steps import broken_timewait, conflicts, starting_psn
 from ibcmtool.values import Duration, Psn, Qpn
 
-ENOUGH_STARTS = 8  # REQs of one CA at PSN 0 before it is a habit
+ENOUGH_STARTS: Final = 8  # REQs of one CA at PSN 0 before it is a habit
 MOST_QPNS = 256  # remembered of such a CA
 
 F16 = rule(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
@@ -13,7 +15,7 @@ from ibcmtool.rules.conditions import first, matches
 from ibcmtool.rules.steps import ANSWERS, DISORDER, MRAED, between, fields_of, of_type, sender_of, until
 from ibcmtool.values import Duration
 
-SENDERS: dict[int | None, Role] = {MRA_OF_REQ: "passive", MRA_OF_REP: "active"}  # of an MRA in a handshake
+SENDERS: Final[dict[int | None, Role]] = {MRA_OF_REQ: "passive", MRA_OF_REP: "active"}  # of an MRA in a handshake
 
 H09 = rule(
     "H09",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import LAST_REASON, PRIMARY_GID_REJECTED, UNASSIGNED_REASON
 from ibcmtool.evidence import weakened
 from ibcmtool.formatting import address, comm_id, guid
@@ -12,11 +14,11 @@ from ibcmtool.rules.conditions import first, rej_reason, timed_out
 from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import CommId, Guid, known
 
-GUID_LENGTH = 8
-MAXIMUM_INFO_LENGTH = 72
+GUID_LENGTH: Final = 8
+MAXIMUM_INFO_LENGTH: Final = 72
 # Bytes of additional information that each reason needs: GID, LID, SL, traffic class, hop limit, rate, MTU, flow
 # label, ClassPortInfo. What illumos insists on before it reads any; reason 4 has a rule of its own (H13).
-INFO_LENGTHS = {
+INFO_LENGTHS: Final = {
     **dict.fromkeys((12, 18, 25), 16),
     **dict.fromkeys((13, 19), 2),
     **dict.fromkeys((14, 15, 16, 17, 20, 21, 22, 23, 26), 1),

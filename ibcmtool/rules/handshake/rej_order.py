@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_COMM_ID, INVALID_COMM_INSTANCE, REQ_REJECTED, TIMEOUT
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
@@ -15,7 +17,7 @@ from ibcmtool.rules.steps import DISORDER, before, between, fields_of, of_type
 from ibcmtool.values import Duration
 
 # What only a side sends that takes the connection for established, or knows that it is over.
-BEYOND_HANDSHAKE = ("DREQ", "DREP", "LAP", "APR")
+BEYOND_HANDSHAKE: Final = ("DREQ", "DREP", "LAP", "APR")
 
 H11 = rule(
     "H11",

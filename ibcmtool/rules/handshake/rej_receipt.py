@@ -7,6 +7,8 @@ the REP has come. A REJ with reason 4 is found by the CA GUID instead.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import OTHER_REJECTED, REP_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import comm_id, count, times
@@ -17,8 +19,8 @@ from ibcmtool.rules.conditions import matches, rejected
 from ibcmtool.rules.steps import DISORDER, between, fields_of, how_much_later, of_type, until
 from ibcmtool.values import CommId, Duration, known
 
-UNDEFINED = 3  # of Message Rejected
-LOST_ON_PASSIVE = " Linux drops it, for it looks for that REQ among its own that wait for a REP."
+UNDEFINED: Final = 3  # of Message Rejected
+LOST_ON_PASSIVE: Final = " Linux drops it, for it looks for that REQ among its own that wait for a REP."
 
 H12 = rule(
     "H12",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
@@ -13,7 +15,7 @@ from ibcmtool.rules.conditions import matches, over, rej_reason
 from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
 from ibcmtool.values import Duration
 
-AFTER_END = ("RTU", "MRA", "LAP", "APR", "REP")
+AFTER_END: Final = ("RTU", "MRA", "LAP", "APR", "REP")
 
 H08 = rule(
     "H08",

@@ -6,6 +6,8 @@ only where no order of sending explains what was seen, and say "not captured" wh
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import REQ_REJECTED
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
@@ -19,7 +21,7 @@ from ibcmtool.values import CommId, Duration, Tid, known
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
 # 22 (OFED) over a path of packet life 18.
-LONGEST_REQUEST_SPAN = 16 * (exponent(22) + 2 * exponent(18))
+LONGEST_REQUEST_SPAN: Final = 16 * (exponent(22) + 2 * exponent(18))
 
 H01 = rule(
     "H01",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
@@ -124,7 +126,7 @@ H20 = rule(
     advice="Nothing to do if the connection comes up. Else let one side listen and only the other connect.",
 )
 
-WAITING = ("REQ_SENT", "MRA_REQ_RCVD")
+WAITING: Final = ("REQ_SENT", "MRA_REQ_RCVD")
 
 
 @H20.on_step("REP", history=first, when=entangled)

@@ -5,6 +5,8 @@ These are hints about settings, given once for each setting, not for every conne
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import (
     DEFAULT_ACK_TIMEOUT,
     DEFAULT_MAX_CM_RETRIES,
@@ -24,13 +26,13 @@ from ibcmtool.rules.conditions import again, entangled, first
 from ibcmtool.rules.steps import conflicts_at, fields_of, of_type, request_of, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
-LONGEST_BUDGET = 120 * SECOND
-SHORTEST_BUDGET = 10 * MILLISECOND
-UNUSUAL_RATIO = 4  # steps of the 5-bit scale: a factor of 16
-REPEATED = 2  # sends of a DREQ that show its timer
+LONGEST_BUDGET: Final = 120 * SECOND
+SHORTEST_BUDGET: Final = 10 * MILLISECOND
+UNUSUAL_RATIO: Final = 4  # steps of the 5-bit scale: a factor of 16
+REPEATED: Final = 2  # sends of a DREQ that show its timer
 
 # By Max CM Retries: the response timeouts that make no extreme budget, whatever the path adds.
-_MODEST = {
+_MODEST: Final = {
     retries: frozenset(
         timeout
         for timeout in range(32)
@@ -38,7 +40,7 @@ _MODEST = {
     )
     for retries in range(16)
 }
-_FIRST: dict[Role, str] = {"active": "REQ or DREQ", "passive": "REP or DREQ"}
+_FIRST: Final[dict[Role, str]] = {"active": "REQ or DREQ", "passive": "REP or DREQ"}
 
 R09 = rule(
     "R09",

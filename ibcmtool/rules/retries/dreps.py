@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import unopposed, weakened
@@ -12,7 +14,7 @@ from ibcmtool.rules.conditions import matches
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends
 from ibcmtool.values import Duration
 
-NOTABLE = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
+NOTABLE: Final = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
 
 R07 = rule(
     "R07",

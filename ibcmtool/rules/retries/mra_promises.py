@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Final
 
 from ibcmtool.connections.codes import MRA_OF_REQ
 from ibcmtool.connections.deadlines import SLACK
@@ -16,9 +17,9 @@ from ibcmtool.rules.conditions import matches, rej_reason, with_mra
 from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
 from ibcmtool.values import Duration
 
-ENDINGS = ("REJ", "DREQ", "DREP")
-ANSWERS_LOST = 7  # so many in a row may be lost on the way
-ASKED_AGAIN = " The other side asked again in between: an earlier answer may have been lost."
+ENDINGS: Final = ("REJ", "DREQ", "DREP")
+ANSWERS_LOST: Final = 7  # so many in a row may be lost on the way
+ASKED_AGAIN: Final = " The other side asked again in between: an earlier answer may have been lost."
 
 R06 = rule(
     "R06",

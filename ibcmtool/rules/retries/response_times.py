@@ -6,6 +6,8 @@ responder's port and too long by the round trip at the requester's.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
@@ -16,7 +18,7 @@ from ibcmtool.rules.steps import DISORDER, between, gave_up, sender_of
 from ibcmtool.values import Duration, Evidence
 
 # What gives the answering side its time.
-ALLOWANCES: dict[Role, str] = {
+ALLOWANCES: Final[dict[Role, str]] = {
     "passive": "the Remote CM Response Timeout with its path",
     "active": "the Local CM Response Timeout",
 }

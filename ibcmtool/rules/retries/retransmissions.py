@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from itertools import pairwise
+from typing import Final
 
 from ibcmtool.connections.connection_index import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
@@ -20,10 +21,10 @@ from ibcmtool.rules.conditions import again, anew
 from ibcmtool.rules.steps import DISORDER, MRAED, before, between, fields_of, of_type, one_capture, sender_of, sends
 from ibcmtool.values import Duration, Tid
 
-RETRIED = ("REQ", "REP", "DREQ")
-MRAS_LOST = 7  # so many in a row may be lost on a bad way
+RETRIED: Final = ("REQ", "REP", "DREQ")
+MRAS_LOST: Final = 7  # so many in a row may be lost on a bad way
 # Timers tick and captures stamp late; anything shorter than this share of the wait is too early.
-EARLY_TENTHS = 9
+EARLY_TENTHS: Final = 9
 
 R01 = rule(
     "R01",

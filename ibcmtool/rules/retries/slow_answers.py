@@ -7,7 +7,7 @@ port.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import Ground, unopposed, weakened
@@ -18,8 +18,8 @@ from ibcmtool.rules.conditions import matches, slow
 from ibcmtool.rules.steps import DISORDER, between
 from ibcmtool.values import Duration
 
-OFTEN = 3  # slow answers of one port before they are a habit
-REPEATED = 2  # REQs in vain that are more than a coincidence
+OFTEN: Final = 3  # slow answers of one port before they are a habit
+REPEATED: Final = 2  # REQs in vain that are more than a coincidence
 MOST_PORTS = 4096  # whose slow answers are counted, the newest
 
 
@@ -119,7 +119,7 @@ R13 = rule(
 
 
 # A REQ was repeated after a REP, and the active side said nothing else.
-ASKED_AFTER_REPLY = matches(r"(?=[^UM]*$)[^p]*p.*\^Q.*")
+ASKED_AFTER_REPLY: Final = matches(r"(?=[^UM]*$)[^p]*p.*\^Q.*")
 
 
 @R13.on_step("REP", history=ASKED_AFTER_REPLY, once="subject")

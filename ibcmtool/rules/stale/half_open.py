@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import max_cm_retries, response_wait
@@ -14,8 +16,8 @@ from ibcmtool.rules.conditions import first, matches, refused_as_stale, rej_reas
 from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import Duration, Guid, Qpn
 
-OVERDUE_REPEATS = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
-CROSSING = 100_000_000  # ns in which a message may cross a REJ on its way
+OVERDUE_REPEATS: Final = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
+CROSSING: Final = 100_000_000  # ns in which a message may cross a REJ on its way
 
 S08 = rule(
     "S08",

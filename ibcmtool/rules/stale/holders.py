@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from ibcmtool.model import Conflict, Connection, End, Timewait
 from ibcmtool.rules.context import Context
@@ -10,7 +11,7 @@ from ibcmtool.values import Duration, Guid, Qpn, Value
 
 # States in which a CM holds the remote QPN for connected. DREQ_SENT is left out: a process that was killed sends one
 # DREQ and its CM forgets the connection at once, so a REQ accepted after that accuses nobody.
-HOLDING = frozenset({"REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
+HOLDING: Final = frozenset({"REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"})
 
 
 def held(conflicts: Sequence[Conflict], time: int, context: Context) -> Iterator[Conflict]:

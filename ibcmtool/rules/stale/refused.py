@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn, times
@@ -13,7 +15,7 @@ from ibcmtool.rules.steps import between, conflicts, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, Time, Value
 
-BESIDE = 1_000_000_000  # ns after a stale refusal in which S13 sees a connection with it
+BESIDE: Final = 1_000_000_000  # ns after a stale refusal in which S13 sees a connection with it
 
 S02 = rule(
     "S02",

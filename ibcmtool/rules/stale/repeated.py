@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
@@ -14,8 +14,8 @@ from ibcmtool.rules.conditions import refused_as_stale, rejected
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import Duration, Qpn, Time, Value
 
-REPEATED_REFUSALS = 3  # it speaks from the next one on
-REFUSED_QPNS_KEPT = 4096
+REPEATED_REFUSALS: Final = 3  # it speaks from the next one on
+REFUSED_QPNS_KEPT: Final = 4096
 
 S09 = rule(
     "S09",

@@ -9,6 +9,7 @@ the longest it is open.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from ibcmtool.connections.timewait_models import MODELS
 from ibcmtool.evidence import unopposed, weakened
@@ -20,7 +21,7 @@ from ibcmtool.rules.conditions import entangled, first
 from ibcmtool.rules.steps import broken_timewait, conflicts_at, starting_psn
 from ibcmtool.values import Duration, Qpn, Time
 
-ENOUGH_REUSES = 3  # T08 is a statistic, not a single case
+ENOUGH_REUSES: Final = 3  # T08 is a statistic, not a single case
 
 
 def _reuses(
