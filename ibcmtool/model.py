@@ -223,6 +223,7 @@ class Conflict(NamedTuple):
     same_peer: bool  # the message goes to the CA at the other end of `other`
     owner_state: State  # states in `other` when the message was seen
     peer_state: State
+    newest: bool = True  # no later connection has used the QPN
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
+from ibcmtool.connections.matching import is_xrc
 from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
@@ -175,28 +176,36 @@ class ConnectionIndex:
         return next((other for other, request in requests if is_twin(request, message)), None)
 
     def conflicts(self, connection: Connection, end: End, peer: End, time: int) -> tuple[Conflict, ...]:
-        """Earlier connections that hold `end`'s QPN (same CA GUID): open, or in timewait for some side at `time`."""
-        if not (end.ca_guid and end.qpn):
+        """Earlier connections that have a claim to `end`'s QPN (same CA GUID): open, or in timewait for some side.
+
+        At most two: the last one that used it, and the last one of those with this peer, which may hold it still.
+        XRC shares QPNs on purpose.
+        """
+        if not (end.ca_guid and end.qpn) or is_xrc(connection):
             return ()
-        holders = self._holders.get((end.ca_guid, end.qpn))
-        if holders is None:
-            return ()
-        return tuple(
-            conflict_with(other, role, peer)
-            for other, role in holders
-            if other is not connection and other is not connection.proxied_copy_of and _constrains(other, time)
-        )
+        found: list[Conflict] = []
+        newest = True
+        for other, role in reversed(self._holders.get((end.ca_guid, end.qpn), ())):
+            if other is connection or other is connection.proxied_copy_of or is_xrc(other):
+                continue
+            same_peer = _is_peer(other.peer(role), peer)
+            if (newest or same_peer) and _constrains(other, time):
+                found.append(conflict_with(other, role, peer)._replace(newest=newest))
+            if same_peer:
+                break
+            newest = False
+        return tuple(reversed(found))
 
 
 def conflict_with(other: Connection, owner: Role, peer: End) -> Conflict:
     """How `other`, in which the CA at hand is `owner`, stands at this moment towards a message sent to `peer`."""
     other_peer = other.peer(owner)
-    same_peer = (
-        other_peer.ca_guid == peer.ca_guid
-        if other_peer.ca_guid and peer.ca_guid
-        else other_peer.address.matches(peer.address)
-    )
-    return Conflict(other, owner, same_peer, other.end(owner).state, other_peer.state)
+    return Conflict(other, owner, _is_peer(other_peer, peer), other.end(owner).state, other_peer.state)
+
+
+def _is_peer(other: End, peer: End) -> bool:
+    """Whether these can be ends of one CA."""
+    return other.ca_guid == peer.ca_guid if other.ca_guid and peer.ca_guid else other.address.matches(peer.address)
 
 
 def is_twin(first: CmMessage, message: CmMessage) -> bool:

@@ -28,7 +28,8 @@ def new_connection(
 def adopt(connection: Connection, request: Req, endpoint_names: EndpointNames | None) -> None:
     """Give a connection whose beginning seemed missing its REQ, which was captured late or is a repetition."""
     _read_request(connection, request, endpoint_names)
-    connection.outcome = "connecting" if connection.established is None else "established"
+    if connection.reject is None:  # else it was captured behind its answer, which stands
+        connection.outcome = "connecting" if connection.established is None else "established"
 
 
 def _read_request(connection: Connection, request: Request, endpoint_names: EndpointNames | None) -> None:

@@ -9,9 +9,10 @@ from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import CmMessage
 
-# The same packet captured twice in one file comes within a mirror port's delay; the same PSN later than this is a
-# sender whose PSN does not count. Two files may have clocks any time apart.
-COPY_WINDOW: Final = 1_000_000_000
+# A packet may be captured again after a mirror's delay, or from another capture that was merged into this one by clocks
+# that were apart; the same PSN later than this is a sender whose PSN does not count. Two files may have clocks any time
+# apart.
+COPY_WINDOW: Final = 10_000_000_000
 
 
 def continues(known: Connection, message: CmMessage) -> bool:

@@ -96,6 +96,9 @@ _CLOSING_RECEIVES: Final[Effects] = {
         "DREQ_SENT": "TIMEWAIT",
         "DREQ_RCVD": "TIMEWAIT",
         "TIMEWAIT": "TIMEWAIT",  # the second one of crossing DREQs; it changes nothing
+        "ESTABLISHED": "TIMEWAIT",  # it answers a DREQ that was not captured
+        "REP_RCVD": "TIMEWAIT",
+        "REP_SENT": "TIMEWAIT",
         "UNKNOWN": "TIMEWAIT",
     },
     "LAP": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},

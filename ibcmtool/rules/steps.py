@@ -93,7 +93,7 @@ def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewai
     may anything have ended the old connection unseen before its timewait is said to begin.
     """
     old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
-    if timewait is None or not timewait.start <= step.message.time < timewait.maximum:
+    if not conflict.newest or timewait is None or not timewait.start <= step.message.time < timewait.maximum:
         return None
     if conflict.owner_state not in CLOSED_STATES or old.established is None or old.stale_by is not None:
         return None

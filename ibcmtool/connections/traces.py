@@ -1,0 +1,167 @@
+"""What the QP1 of each port counted: the best witness of what a capture misses, and of hosts that restarted.
+
+Each MAD that a port's QP1 sends has the next BTH PSN, a repetition and a REJ or DREP too (IBA 9.8.1; Linux begins at 0
+when the port's QP1 is made). So numbers that run on prove that no message in between was missed and that the CM has
+lived on; a gap says how many packets were not captured, not all of which need be CM messages; a number that was used
+before, or that falls back near 0, shows a new life. Bounded by the number of ports and inputs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibcmtool.packets import Address, CmMessage, Transport
+
+PSN_RANGE: Final = 1 << 24
+LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
+NEAR_ZERO: Final = 1 << 10  # PSNs that a restarted port's QP1 has within its first MADs
+LATEST: Final = 10_000_000_000  # ns that a packet may be late
+OVERTAKEN: Final = 64  # packets that may overtake one
+MOST_BREAKS: Final = 256  # of one port that are remembered, the newest
+
+Standing = Literal["next", "gap", "late", "copy", "restart"]  # of a message towards those of its sender before it
+
+
+@dataclass(slots=True)
+class Break:
+    """Two messages of a port, one captured after the other, whose PSNs do not follow each other."""
+
+    before: CmMessage
+    after: CmMessage
+    missing: int  # packets between them that were not captured; late ones are taken off
+    restart: bool  # the port's QP1 began to count anew
+
+
+class Trace:
+    """What one port's QP1 sent, as one input shows it."""
+
+    def __init__(self, message: CmMessage, psn: int) -> None:
+        self.transport: Transport = message.transport
+        self.first = self.last = message  # the last one in the order of PSNs
+        self.next = 0  # what would leave no gap
+        self.seen, self.missing = 1, 0
+        self.breaks: deque[Break] = deque(maxlen=MOST_BREAKS)
+        # What this life sent with its first PSNs. A restarted port uses them again, for other messages.
+        self._early: dict[int, int] = {}
+        self._go_on(message, psn)
+
+    def note(self, message: CmMessage, psn: int) -> Standing:
+        """The next message of this port in the input."""
+        if psn == self.next:
+            self.seen += 1
+            self._go_on(message, psn)
+            return "next"
+        return self._jump(message, psn)
+
+    def _go_on(self, message: CmMessage, psn: int) -> None:
+        self.last, self.next = message, (psn + 1) % PSN_RANGE
+        if psn < NEAR_ZERO:
+            self._early[psn] = hash(message.mad)
+
+    def _jump(self, message: CmMessage, psn: int) -> Standing:
+        last, skipped = self.last, (psn - self.next) % PSN_RANGE
+        if psn == last.psn and message.mad == last.mad:
+            return "copy"
+        self.seen += 1
+        if skipped < LONGEST_GAP:
+            self.missing += skipped
+            self.breaks.append(Break(last, message, skipped, restart=False))
+            self._go_on(message, psn)
+            return "gap"
+        if psn == last.psn:  # this QP1 does not count: nothing can be said of it
+            return self._lose_count(message, psn)
+        if skipped >= PSN_RANGE - LONGEST_GAP:
+            if self._early.get(psn) == hash(message.mad):
+                return "copy"
+            if psn not in self._early and self._is_late(message, psn):
+                return "late"
+        if psn >= NEAR_ZERO:
+            return self._lose_count(message, psn)
+        self.breaks.append(Break(last, message, 0, restart=True))
+        self._early.clear()
+        self._go_on(message, psn)
+        return "restart"
+
+    def _lose_count(self, message: CmMessage, psn: int) -> Standing:
+        """Neither a gap of known size nor the first numbers of a new life: anything may have been missed."""
+        self.breaks.append(Break(self.last, message, 1, restart=False))
+        self._go_on(message, psn)
+        return "gap"
+
+    def _is_late(self, message: CmMessage, psn: int) -> bool:
+        """Whether it was sent before others that were captured before it."""
+        if message.time - self.last.time > LATEST:
+            return False
+        for gap in reversed(self.breaks):
+            if gap.restart:
+                return False
+            begin = ((gap.before.psn or 0) + 1) % PSN_RANGE
+            if (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE:
+                if gap.missing:
+                    gap.missing -= 1
+                    self.missing -= 1
+                return True
+        # Before the first that was captured, or a copy of one that is not remembered.
+        return psn >= NEAR_ZERO or ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
+
+
+class Traces:
+    """The traces of all ports. Messages of live probes, which know no PSN, leave none."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[int, dict[Address, Trace]] = {}  # by input and sender
+
+    def note(self, message: CmMessage) -> Standing:
+        """A CM message, in the order of its input."""
+        psn = message.psn
+        if psn is None:
+            return "next"
+        sources = self.inputs.setdefault(message.file, {})
+        trace = sources.get(message.source)
+        if trace is None:
+            sources[message.source] = Trace(message, psn)
+            return "next"
+        return trace.note(message, psn)
+
+    def restart(self, address: Address, start: int, end: int) -> Break | None:
+        """The first restart of a port that happened between two messages of it, the later one in (start, end]."""
+        for gap in self._breaks(address):
+            if gap.restart and start < gap.after.time <= end:
+                return gap
+        return None
+
+    def gap(self, address: Address, start: int, end: int) -> Break | None:
+        """Where packets of a port are missing between two times, in every input that shows the port there."""
+        found: Break | None = None
+        for sources in self.inputs.values():
+            trace = sources.get(address)
+            if trace is None or trace.first.time > start:
+                continue
+            gaps = [gap for gap in trace.breaks if gap.missing and gap.after.time > start and gap.before.time < end]
+            if not gaps:
+                return None
+            found = found or gaps[0]
+        return found
+
+    def runs_on(self, address: Address, start: int, end: int) -> bool:
+        """Whether some input shows that nothing of this port was missed from `start` to `end`, and that it lived on."""
+        for sources in self.inputs.values():
+            trace = sources.get(address)
+            if trace is None or trace.first.time > start or trace.last.time < end:
+                continue
+            if len(trace.breaks) == MOST_BREAKS and trace.breaks[0].before.time > start:
+                continue
+            if not any(
+                (gap.missing or gap.restart) and gap.after.time > start and gap.before.time < end
+                for gap in trace.breaks
+            ):
+                return True
+        return False
+
+    def _breaks(self, address: Address) -> Iterator[Break]:
+        for sources in self.inputs.values():
+            if address in sources:
+                yield from sources[address].breaks
