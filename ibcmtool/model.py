@@ -92,6 +92,7 @@ class End:
     name: str  # for people: IP:port where the private data tells, else GID, else LID
     timewait: Timewait | None
     implementation: Implementation | None  # of its CA, when the connection ended; None: unknown, or no agreement
+    restarted: int | None  # when its port was seen to have restarted; it holds nothing since
 
     def __init__(
         self,
@@ -113,6 +114,7 @@ class End:
         self.name = name
         self.timewait = timewait
         self.implementation = None
+        self.restarted = None
 
 
 @dataclass(slots=True)

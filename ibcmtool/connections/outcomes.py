@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.connections.codes import INVALID_COMM_ID, TIMEOUT
 from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import SidrRep
@@ -24,6 +24,7 @@ _LETTERS: Final = {
     "SIDR_REQ": "S",
     "SIDR_REP": "R",
 }
+HOLDING: Final = frozenset({"REP_SENT", "MRA_REP_RCVD", "ESTABLISHED", "DREQ_SENT", "DREQ_RCVD"})
 # How a history writes a message: by sender and message type.
 LETTERS: Final[dict[str, dict[str, str]]] = {
     "active": _LETTERS,
@@ -41,7 +42,7 @@ def record_step(connection: Connection, step: Step) -> None:
         return
     if kind == "RTU":
         _establish(connection, time)
-    elif kind in ("DREQ", "DREP"):
+    elif kind in ("DREQ", "DREP"):  # both sent a DREQ, or one a DREP: nobody holds anything, whatever was lost
         if connection.closed is None or (kind == "DREP" and "e" not in connection.history[:-1].lower()):
             connection.closed = time
         _become(connection, "closed")
@@ -51,6 +52,10 @@ def record_step(connection: Connection, step: Step) -> None:
             connection.closed = None
     elif kind == "REJ":
         connection.reject = step
+        if rej_reason(message) == INVALID_COMM_ID and "d" in connection.history.lower():
+            connection.closed = connection.closed or time
+            _become(connection, "closed")  # its sender knows the connection no more
+            return
         connection.closed = time
         _become(connection, "timed_out" if rej_reason(message) == TIMEOUT else "rejected")
     elif isinstance(message.fields, SidrRep):
@@ -83,10 +88,25 @@ def record_deadline(connection: Connection, deadline: Deadline, in_sight: bool) 
     elif deadline.kind == "REP_EXHAUSTED":
         _become(connection, "half_open" if connection.active.state == "ESTABLISHED" else "timed_out")
     elif deadline.kind in ("DREQ_LAPSED", "DREQ_EXHAUSTED"):
-        # The sender is gone or going; whether it ever reached the other end the capture does not show.
+        # The sender is gone or going; whether it ever reached the other end the capture does not show. Where both have
+        # sent a DREQ nobody holds anything.
         peer = connection.peer(deadline.role or "active")
-        if peer.state in ("DREQ_RCVD", "ESTABLISHED"):
+        both = "d" in connection.history and "D" in connection.history
+        if peer.state in ("DREQ_RCVD", "ESTABLISHED") and not both:
             _become(connection, "half_open")
+
+
+def record_restart(connection: Connection, time: int) -> None:
+    """Record that the machine of one end has restarted: where the other holds the connection still, it is half open."""
+    ends = (connection.active, connection.passive)
+    if connection.outcome in ("established", "half_open") or (
+        connection.outcome == "closed" and connection.closed is None
+    ):
+        if any(end.state in HOLDING for end in ends):
+            _become(connection, "half_open")
+        else:
+            connection.closed = connection.closed or time
+            _become(connection, "closed")
 
 
 def _establish(connection: Connection, time: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
@@ -88,7 +89,7 @@ class Registry:
         connection, sender = match
         if sender == "passive" and isinstance(fields, (Rep, Mra)):
             if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
-                connection = self._twin(connection, message) or connection
+                connection = self._twin(connection, message) or self._phantom(connection, fields) or connection
             self._bind(connection, message, fields)
         elif connection.passive.comm_id is None and not isinstance(fields, (Rej, SidrRep)):
             # The REP was not captured; this message names both ids.
@@ -107,6 +108,21 @@ class Registry:
         self._enter(twin)
         self._apply(twin, "active", request)
         return twin
+
+    def _phantom(self, connection: Connection, fields: Rep | Mra) -> Connection | None:
+        """The connection for the REP to a copy of the REQ that came after the close, and that was taken for a new one."""
+        closed, request = connection.closed, connection.steps[0]
+        if closed is None or connection.request is None or not isinstance(fields, Rep):
+            return None
+        late = next((copy for copy in request.sightings if copy.time > closed), None)
+        if late is None:
+            return None
+        again = replace(request.message, file=late.file, frame=late.frame, time=late.time)
+        phantom = new_connection(self._number(), again, connection.request, self._endpoint_names)
+        phantom.late_duplicate_of = connection
+        self._enter(phantom)
+        self._apply(phantom, "active", again)
+        return phantom
 
     def _bind(self, connection: Connection, message: CmMessage, fields: Rep | Mra) -> None:
         """Learn the passive end from its MRA or REP. A REP after an end (a REQ taken as new) replaces what was."""

@@ -43,6 +43,7 @@ class Trace:
         self.first = self.last = message  # the last one in the order of PSNs
         self.next = 0  # what would leave no gap
         self.seen, self.missing = 1, 0
+        self.late = 0  # ns that the message which came latest stands behind one that was sent after it
         self.breaks: deque[Break] = deque(maxlen=MOST_BREAKS)
         # What this life sent with its first PSNs. A restarted port uses them again, for other messages.
         self._early: dict[int, int] = {}
@@ -95,6 +96,7 @@ class Trace:
         """Whether it was sent before others that were captured before it."""
         if message.time - self.last.time > LATEST:
             return False
+        self.late = max(self.late, message.time - self.last.time, 1)
         for gap in reversed(self.breaks):
             if gap.restart:
                 return False
@@ -160,6 +162,10 @@ class Traces:
             ):
                 return True
         return False
+
+    def disorder(self, file: int) -> int:
+        """How far (ns) messages of an input stand behind others that their sender sent later."""
+        return max((trace.late for trace in self.inputs.get(file, {}).values()), default=0)
 
     def _breaks(self, address: Address) -> Iterator[Break]:
         for sources in self.inputs.values():

@@ -16,6 +16,7 @@ from ibcmtool.connections.data_watch import DataWatch
 from ibcmtool.connections.deadline_queue import DeadlineQueue
 from ibcmtool.connections.deadlines import (
     LINGER,
+    OVER,
     Deadline,
     all_sent,
     deadlines,
@@ -23,14 +24,16 @@ from ibcmtool.connections.deadlines import (
     is_over,
     least_wait,
     leave_timewait,
+    sends,
 )
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends
-from ibcmtool.connections.outcomes import LETTERS, record_data, record_deadline, record_step
+from ibcmtool.connections.outcomes import LETTERS, record_data, record_deadline, record_restart, record_step
 from ibcmtool.connections.registry import Registry
 from ibcmtool.connections.stale_duties import StaleDuties, duty, proved_stale
-from ibcmtool.connections.timers import exponent
+from ibcmtool.connections.timers import exponent, max_cm_retries
 from ibcmtool.connections.timewait import timewait
+from ibcmtool.connections.traces import Traces
 from ibcmtool.connections.transition import transition
 from ibcmtool.model import Connection, End, Event, Role, Sighting, Step, TimewaitModel
 from ibcmtool.packets import CmMessage, DataPacket
@@ -58,7 +61,7 @@ class Tracker:
 
     `emit` is called with each event. `endpoint_names(service_id, private_data)` gives the names of both ends where a
     REQ's private data holds them. `timewait_model` says how long timewait lasts (timewait_models.py); auto goes by
-    what is recognised of each CA. `most` is how many connections are remembered at once (None: any number); when there
+    what is recognised of each CA. `traces` is fed with every message, for whoever reads it too. `most` is how many connections are remembered at once (None: any number); when there
     are more, the oldest end early and are counted in `evicted`. `covered` says whether what happened to a connection
     between two times was recorded (None: it was).
     """
@@ -69,10 +72,12 @@ class Tracker:
         endpoint_names: EndpointNames | None = None,
         timewait_model: TimewaitModel = "auto",
         *,
+        traces: Traces | None = None,
         most: int | None = None,
         covered: Covered | None = None,
     ) -> None:
         self.watched = DataWatch()  # QPNs whose data packets are worth feeding
+        self._traces = Traces() if traces is None else traces
         self.evicted = 0
         self.overruns = 0  # connections forgotten early because more than MOST_OVER were over
         self._emit = emit
@@ -99,6 +104,9 @@ class Tracker:
             self.advance(time)
         elif time > self._now:
             self._now = time
+        standing = self._traces.note(message)
+        if standing == "restart":
+            self._restart(message)
         match = self._registry.match(message)
         if match is None:
             return
@@ -183,6 +191,17 @@ class Tracker:
         record_step(connection, step)
         return step
 
+    def _restart(self, message: CmMessage) -> None:
+        """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""
+        for connection in self._live.values():
+            for end in (connection.active, connection.passive):
+                if end.address == message.source and (end.state not in OVER or end.timewait is not None):
+                    end.state, end.timewait, end.restarted = "IDLE", None, message.time
+                    record_restart(connection, message.time)
+                    self.watched.adjust(connection)
+                    if is_over(connection):
+                        self._over[connection.id] = connection
+
     def _begin_timewait(self, connection: Connection, end: End, time: int) -> None:
         if end.timewait is None:
             model = self._timewait_model
@@ -235,8 +254,11 @@ class Tracker:
         elif deadline.role is not None:
             end = connection.end(deadline.role)
             if deadline.kind == "DREQ_EXHAUSTED":
+                dreqs = sends(connection, "DREQ", deadline.role)
+                once = len(dreqs) == 1 and max_cm_retries(connection.request) != 0
                 end.state = "TIMEWAIT"
-                self._begin_timewait(connection, end, deadline.time)
+                # One that was never repeated was not waited for, or was answered out of sight.
+                self._begin_timewait(connection, end, dreqs[0].message.time if once else deadline.time)
             else:
                 end.state = "IDLE"
         last = connection.steps[-1].message.time

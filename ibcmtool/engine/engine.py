@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from dissectors.recognition import MAD_SIZE
+from ibcmtool.connections.traces import Traces
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.sink import Received, Sink
 from ibcmtool.model import Event, InputInfo, Policy, TimewaitModel
@@ -48,9 +49,10 @@ class Engine:
         self.inputs = inputs
         self.sink = sink
         self._coverage = Coverage([info.path for info in inputs])
-        self.judge = Judge(policy, self._coverage, rules)
+        traces = Traces()
+        self.judge = Judge(policy, self._coverage, rules, traces)
         self._tracker = Tracker(
-            self._emit, endpoint_names, timewait_model, most=most, covered=self.judge.context.covered
+            self._emit, endpoint_names, timewait_model, traces=traces, most=most, covered=self.judge.context.covered
         )
         self._decoder = Decoder()
         self._redact = _redactor() if redact else None

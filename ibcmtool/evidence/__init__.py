@@ -2,6 +2,7 @@
 
 A rule names its grounds; each was proved by frames, or has nothing against it, or has a sign that weakens it. The
 confidence follows: certain where all are proved, probable where none is contradicted, possible where one is weakened.
+Where one is refuted there is no finding.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Assumption = Literal[
     "timer",  # how long somebody waited
     "meaning",  # a field, or an answer, means what we take it for
 ]
-Strength = Literal["proved", "unopposed", "weakened"]
+Strength = Literal["proved", "unopposed", "weakened", "refuted"]
 _STRENGTHS: dict[Confidence, Strength] = {"certain": "proved", "probable": "unopposed", "possible": "weakened"}
 
 
@@ -31,6 +32,8 @@ class Ground(NamedTuple):
 
     assumption: Assumption
     strength: Strength
+    sign: str = ""  # what speaks against it, in words
+    frames: tuple[tuple[int, int], ...] = ()  # (file, frame number) that show it
 
 
 def proved(assumption: Assumption) -> Ground:
@@ -76,6 +79,11 @@ def in_timewait(timewait: Timewait, time: int) -> Ground:
 def recognised(implementation: Implementation) -> Ground:
     """It is that one, whose messages look like this."""
     return Ground("meaning", _STRENGTHS[implementation.confidence])
+
+
+def refuted(grounds: Iterable[Ground]) -> bool:
+    """Whether one of these does not hold: then nothing rests on them."""
+    return any(ground.strength == "refuted" for ground in grounds)
 
 
 def confidence(grounds: Iterable[Ground]) -> Confidence:

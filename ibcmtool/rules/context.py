@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any
 
+from ibcmtool.connections.traces import Traces
+from ibcmtool.evidence.witness import Witness
 from ibcmtool.model import Connection, Event, Policy, Step
 from ibcmtool.packets import Neighbour
 from ibcmtool.rules.facts.comm_ids import CommIds
@@ -25,8 +27,11 @@ class Context:
     R12, C06). A connection that is kept (T10) stays in memory when the tracker has forgotten it.
     """
 
-    def __init__(self, policy: Policy = "relaxed", coverage: Coverage | None = None) -> None:
+    def __init__(
+        self, policy: Policy = "relaxed", coverage: Coverage | None = None, traces: Traces | None = None
+    ) -> None:
         self.policy: Policy = policy
+        self.witness = Witness(traces or Traces())
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
         self.ports = Ports()
         self.restarts = Restarts()

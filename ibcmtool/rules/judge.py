@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
-from ibcmtool.evidence import confidence
+from ibcmtool.connections.traces import Traces
+from ibcmtool.evidence import Ground, confidence, refuted
 from ibcmtool.model import EVENT_KINDS, Connection, Event, Finding, InputInfo, Policy, Step
 from ibcmtool.packets import CmMessage, Neighbour
 from ibcmtool.rules import api
@@ -22,6 +23,8 @@ from ibcmtool.rules.facts.coverage import Coverage
 MOST_HISTORIES = 1024
 LONGEST_HISTORY: Final = 64
 MOST_SUBJECTS = 4096  # that a rule remembers having spoken of, the newest
+
+WITNESSED: Final = frozenset("STHRIXL")  # families whose findings rest on what was, or was not, captured
 
 _NO_MESSAGE: Final = frozenset(EVENT_KINDS)
 
@@ -51,9 +54,13 @@ class Judge:
     """Feed it, in the order of the merged inputs: each message, then the events that the tracker makes of it."""
 
     def __init__(
-        self, policy: Policy = "relaxed", coverage: Coverage | None = None, rules: Iterable[Rule] | None = None
+        self,
+        policy: Policy = "relaxed",
+        coverage: Coverage | None = None,
+        rules: Iterable[Rule] | None = None,
+        traces: Traces | None = None,
     ) -> None:
-        self.context = Context(policy, coverage)
+        self.context = Context(policy, coverage, traces)
         self._steps: defaultdict[str, list[Asked]] = defaultdict(list)  # by message type
         self._events: defaultdict[str, list[OfEvent]] = defaultdict(list)  # by kind
         self._ends: list[tuple[Rule, api.EndJudge]] = []
@@ -125,8 +132,13 @@ class Judge:
 
     def _findings(self, rule: Rule, conditions: Conditions, verdicts: Verdicts, event: Event) -> Iterator[Finding]:
         for verdict in verdicts:
+            grounds = list(verdict.rests_on)
+            if rule.code[0] in WITNESSED:
+                grounds += self.context.witness.gaps((event.connection, *verdict.related), event.time)
+            if refuted(grounds):
+                continue
             if conditions.once is None or self._is_new(rule, conditions.once, verdict, event):
-                yield finding(rule, verdict, event)
+                yield finding(rule, verdict, event, grounds)
 
     def _plan(self, kind: str, history: str) -> Plan:
         """Find out what such a message calls for, and remember it."""
@@ -196,8 +208,16 @@ def _steps(verdict: Verdict, event: Event | None) -> Sequence[Step]:
     return () if event is None or event.step is None else (event.step,)
 
 
-def finding(rule: Rule, verdict: Verdict, event: Event | None = None) -> Finding:
-    """The record for the reports: the rule's texts around the verdict's sentence and numbers."""
+def finding(
+    rule: Rule, verdict: Verdict, event: Event | None = None, grounds: Sequence[Ground] | None = None
+) -> Finding:
+    """The record for the reports: the rule's texts around the verdict's sentence and numbers.
+
+    What is only possible accuses nobody: it is information, and says what makes it doubtful.
+    """
+    grounds = verdict.rests_on if grounds is None else grounds
+    sure = confidence(grounds)
+    signs = [ground.sign for ground in grounds if ground.strength == "weakened" and ground.sign]
     messages = [step.message for step in _steps(verdict, event)]
     time = verdict.time
     if time is None and messages:
@@ -207,13 +227,13 @@ def finding(rule: Rule, verdict: Verdict, event: Event | None = None) -> Finding
     return Finding(
         code=rule.code,
         name=rule.name,
-        severity=verdict.severity or rule.severity,
-        confidence=confidence(verdict.rests_on),
+        severity="info" if sure == "possible" else verdict.severity or rule.severity,
+        confidence=sure,
         policy=verdict.policy,
         connection=None if event is None else event.connection.id,
         related=tuple(other.id for other in verdict.related),
         frames=tuple((message.file, message.frame) for message in messages) or tuple(verdict.frames),
-        message=verdict.message,
+        message=f"{verdict.message} Only possible: {'; '.join(signs)}." if signs else verdict.message,
         advice=verdict.advice or rule.advice,
         evidence=verdict.evidence,
         time=time,

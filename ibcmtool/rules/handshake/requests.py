@@ -74,7 +74,10 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             " captured."
         ),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
-        () if complete and responsive else ((unopposed if complete else weakened)("complete"),),
+        (
+            context.witness.complete(connection.passive.address, tries[0].message.time, last + wait),
+            *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
+        ),
         steps=(tries[0], tries[-1], *((reject,) if reject is not None else ())),
         severity=None if complete else "info",
         advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted else advice,

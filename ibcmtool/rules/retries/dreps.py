@@ -79,7 +79,12 @@ def _drep_missing(
         + ("" if responsive else " Nothing of that address was: perhaps only one direction is captured.")
         + _asked_again_at_last(context, connection, role, tries),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span)},
-        () if responsive and exhausted else ((unopposed if responsive else weakened)("complete"),),
+        (
+            context.witness.complete(connection.peer(role).address, tries[0].message.time, last + wait)
+            if responsive
+            else weakened("complete"),
+            *(() if exhausted else (unopposed("complete"),)),
+        ),
         steps=(tries[0], tries[-1]) if len(tries) > 1 else (tries[0],),
         severity="warning" if exhausted and responsive else "info",
         advice=_released(connection, role) if exhausted else None,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.evidence import established, timer, weakened
+from ibcmtool.evidence import Ground, established, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.model import Conflict, Connection, Event, Severity, Step
+from ibcmtool.model import Conflict, Connection, End, Event, Severity, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
-from ibcmtool.rules.stale.holders import held, in_peer_timewait, numbers
+from ibcmtool.rules.stale.holders import held, in_peer_timewait, last_message, numbers
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import Duration, Qpn
 
@@ -41,7 +41,7 @@ def stale_req_accepted(connection: Connection, step: Step, context: Context) -> 
         return
     request = of_type(connection, "REQ")[0]
     for conflict in held(connection.request_conflicts, request.message.time, context):
-        yield _accepted(connection, conflict, request, step)
+        yield _accepted(connection, conflict, request, step, context)
 
 
 S04 = rule(
@@ -67,10 +67,10 @@ def stale_rep_accepted(connection: Connection, step: Step, context: Context) -> 
     reply = of_type(connection, "REP")[-1]
     for conflict in held(connection.reply_conflicts, reply.message.time, context):
         if conflict.other.peer(conflict.owner).state not in CLOSED_STATES:  # closed between the REP and the RTU
-            yield _accepted(connection, conflict, reply, step)
+            yield _accepted(connection, conflict, reply, step, context)
 
 
-def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: Step) -> Verdict:
+def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: Step, context: Context) -> Verdict:
     """The verdict on the answer to a REQ or REP whose QPN the answering side holds in another connection."""
     old, kind, time = conflict.other, offer.message.type, offer.message.time
     active, passive = connection.active, connection.passive
@@ -79,10 +79,22 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
         f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
         numbers(conflict, time),
-        (established(old),),
+        (established(old), *_still_held(conflict, owner, holder, answer, context)),
         steps=(offer, answer),
         related=(old,),
     )
+
+
+def _still_held(conflict: Conflict, owner: End, holder: End, answer: Step, context: Context) -> list[Ground]:
+    """What it rests on that the side which answered held the QPN still: nobody had closed unseen, nobody is another."""
+    old, witness = conflict.other, context.witness
+    then, now = last_message(old, answer.message.time), answer.message.time
+    return [
+        witness.complete(owner.address, then, now),
+        witness.complete(holder.address, then, now),
+        witness.same_life(holder.address, then, now),
+        witness.same_machine(old.peer(conflict.owner), holder, then, now),
+    ]
 
 
 S05 = rule(

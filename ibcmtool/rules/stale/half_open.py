@@ -186,7 +186,11 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
         )
         + _came_back(context, connection, role, dreq),
         {"dreqs": 1, "waited": Duration(waited), "max_cm_retries": max_cm_retries(connection.request)},
-        (unopposed("complete") if overdue and not unheard else weakened("complete"),),
+        (
+            context.witness.silent(peer.address, dreq.message.time, dreq.message.time + wait)
+            if overdue and not unheard
+            else weakened("complete"),
+        ),
         None if overdue else "info",
         steps=(dreq,),
         advice=f"{end_name(end)}: see whether its process ended on purpose; Linux sends one DREQ for a process that "

@@ -1,0 +1,83 @@
+"""What the numbers of the ports' QP1 say for and against what a finding rests on (connections/traces.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ibcmtool.connections.traces import Break, Traces
+from ibcmtool.evidence import Ground
+from ibcmtool.formatting import address as address_text
+from ibcmtool.formatting import count
+from ibcmtool.model import Connection, End
+from ibcmtool.packets import Address
+
+
+class Witness:
+    """Answers from the traces of all ports, as far as they go by now. Times are ns."""
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+
+    def complete(self, port: Address, start: int, end: int) -> Ground:
+        """No CM message that this port sent from `start` to `end` was missed; a restart is no gap."""
+        gap = self._traces.gap(port, start, end)
+        if gap is not None:
+            return Ground("complete", "weakened", _missing(gap), _frames(gap))
+        lived_on = self._traces.runs_on(port, start, end)
+        return Ground("complete", "proved" if lived_on or self._traces.restart(port, start, end) else "unopposed")
+
+    def silent(self, port: Address, start: int, end: int) -> Ground:
+        """This port sent nothing from `start` to `end` that was not captured: proved by what it sent later, or open."""
+        known = self.complete(port, start, end)
+        if known.strength != "unopposed":
+            return known
+        return Ground("complete", "weakened", f"nothing of {address_text(port)} was captured later that could prove it")
+
+    def same_life(self, port: Address, start: int, end: int) -> Ground:
+        """This port's CM has not restarted from `start` to `end`."""
+        restart = self._traces.restart(port, start, end)
+        if restart is not None:
+            return Ground("same life", "refuted", _restarted(restart), _frames(restart))
+        return Ground("same life", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
+
+    def same_machine(self, before: End, now: End, start: int, end: int) -> Ground:
+        """The CM at this end is that of the earlier connection's end: by the CA GUID, and by numbers that run on."""
+        if before.ca_guid and now.ca_guid and before.ca_guid != now.ca_guid:
+            return Ground("same machine", "refuted", f"another CA answers at {address_text(now.address)}")
+        if not before.ca_guid or not now.ca_guid:
+            return Ground("same machine", "weakened", f"the CA GUID at {address_text(now.address)} is not known")
+        if before.address != now.address:
+            return Ground("same machine", "weakened", "one CA GUID has two addresses")
+        return Ground("same machine", "proved" if self._traces.runs_on(now.address, start, end) else "unopposed")
+
+    def in_order(self, file: int) -> bool:
+        """Whether no message of an input stands before one that its sender had sent earlier."""
+        return self._traces.disorder(file) == 0
+
+    def gaps(self, connections: Iterable[Connection], end: int) -> list[Ground]:
+        """A ground against each port of these connections of which a message may be missing that belongs to them."""
+        found: dict[Address, Ground] = {}
+        for connection in connections:
+            for port in (connection.active.address, connection.passive.address):
+                gap = self._traces.gap(port, connection.opened, end)
+                if gap is not None and port not in found:
+                    found[port] = Ground("complete", "weakened", _missing(gap), _frames(gap))
+        return list(found.values())
+
+
+def _missing(gap: Break) -> str:
+    return (
+        f"{count(gap.missing, 'message')} of {address_text(gap.before.source)} missing between frames"
+        f" {gap.before.frame} and {gap.after.frame}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
+    )
+
+
+def _restarted(restart: Break) -> str:
+    return (
+        f"{address_text(restart.before.source)} restarted between frames {restart.before.frame} and"
+        f" {restart.after.frame}, QP1 PSN {restart.before.psn} -> {restart.after.psn}"
+    )
+
+
+def _frames(gap: Break) -> tuple[tuple[int, int], ...]:
+    return ((gap.before.file, gap.before.frame), (gap.after.file, gap.after.frame))
