@@ -188,6 +188,8 @@ class ConnectionIndex:
         for other, role in reversed(self._holders.get((end.ca_guid, end.qpn), ())):
             if other is connection or other is connection.proxied_copy_of or is_xrc(other):
                 continue
+            if other.reply is None and other.closed is not None:
+                continue  # refused or unanswered: it never used the QPN
             same_peer = _is_peer(other.peer(role), peer)
             if (newest or same_peer) and _constrains(other, time):
                 found.append(conflict_with(other, role, peer)._replace(newest=newest))

@@ -110,7 +110,7 @@ class Registry:
         return twin
 
     def _phantom(self, connection: Connection, fields: Rep | Mra) -> Connection | None:
-        """The connection for the REP to a copy of the REQ that came after the close, and that was taken for a new one."""
+        """The connection for the REP to a copy of the REQ that came after the close and was taken for a new one."""
         closed, request = connection.closed, connection.steps[0]
         if closed is None or connection.request is None or not isinstance(fields, Rep):
             return None

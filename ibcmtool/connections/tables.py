@@ -96,9 +96,6 @@ _CLOSING_RECEIVES: Final[Effects] = {
         "DREQ_SENT": "TIMEWAIT",
         "DREQ_RCVD": "TIMEWAIT",
         "TIMEWAIT": "TIMEWAIT",  # the second one of crossing DREQs; it changes nothing
-        "ESTABLISHED": "TIMEWAIT",  # it answers a DREQ that was not captured
-        "REP_RCVD": "TIMEWAIT",
-        "REP_SENT": "TIMEWAIT",
         "UNKNOWN": "TIMEWAIT",
     },
     "LAP": {"ESTABLISHED": "ESTABLISHED", "UNKNOWN": "ESTABLISHED"},
@@ -254,6 +251,11 @@ PROVED: Final[dict[Role, Effects]] = {
     },
 }
 
+# An answer proves its question: who is sent a DREP had sent a DREQ, captured or not, and has closed.
+ANSWERED: Final[Effects] = {
+    "DREP": dict.fromkeys(("REP_RCVD", "MRA_REP_SENT", "REP_SENT", "MRA_REP_RCVD", "ESTABLISHED"), "TIMEWAIT")
+}
+
 SENDS: Final[dict[Role, Effects]] = {"active": ACTIVE_SENDS, "passive": PASSIVE_SENDS}
 RECEIVES: Final[dict[Role, Effects]] = {"active": ACTIVE_RECEIVES, "passive": PASSIVE_RECEIVES}
 STATES: Final[dict[Role, tuple[State, ...]]] = {"active": ACTIVE_STATES, "passive": PASSIVE_STATES}
@@ -280,7 +282,7 @@ def _joint() -> dict[Key, Transition]:
                     received = effects.get(receiving)
                     disposition: Literal["accepted", "ignored", "unexpected"]
                     disposition = "unexpected" if before not in proper else "accepted" if received else "ignored"
-                    after = (sent, received or receiving)
+                    after = (sent, received or ANSWERED.get(message, {}).get(receiving, receiving))
                     states, new = ((before, receiving), after)
                     if sender == "passive":
                         states, new = (receiving, before), (after[1], after[0])

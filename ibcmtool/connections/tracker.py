@@ -61,7 +61,8 @@ class Tracker:
 
     `emit` is called with each event. `endpoint_names(service_id, private_data)` gives the names of both ends where a
     REQ's private data holds them. `timewait_model` says how long timewait lasts (timewait_models.py); auto goes by
-    what is recognised of each CA. `traces` is fed with every message, for whoever reads it too. `most` is how many connections are remembered at once (None: any number); when there
+    what is recognised of each CA. `traces` is fed with every message; others may read it. `most` is how many
+    connections are remembered at once (None: any number); when there
     are more, the oldest end early and are counted in `evicted`. `covered` says whether what happened to a connection
     between two times was recorded (None: it was).
     """
@@ -196,7 +197,9 @@ class Tracker:
         for connection in self._live.values():
             for end in (connection.active, connection.passive):
                 if end.address == message.source and (end.state not in OVER or end.timewait is not None):
-                    end.state, end.timewait, end.restarted = "IDLE", None, message.time
+                    # A repeated REQ may yet be answered by the new life.
+                    waiting = end.role == "passive" and connection.established is None
+                    end.state, end.timewait, end.restarted = "LISTEN" if waiting else "IDLE", None, message.time
                     record_restart(connection, message.time)
                     self.watched.adjust(connection)
                     if is_over(connection):

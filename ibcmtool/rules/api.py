@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from ibcmtool.evidence import Ground
+from ibcmtool.evidence import Assumption, Ground
 from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Severity, Step
 from ibcmtool.rules.context import Context as Context
 from ibcmtool.values import Evidence
@@ -89,6 +89,7 @@ class Rule:
     explanation: str
     false_positives: str  # what can make it wrong, and how it guards itself
     advice: str  # what to do next
+    rests_on: Sequence[Assumption]  # what all its verdicts rest on, beside what each of them names
     steps: list[tuple[str, StepJudge, Conditions]] = field(default_factory=list)  # by message type
     events: list[tuple[str, EventJudge, Conditions]] = field(default_factory=list)  # by kind
     ends: list[EndJudge] = field(default_factory=list)
@@ -130,6 +131,7 @@ class Rule:
 
 
 FAMILIES: Final = "STHRFLIXC"  # findings of one event come in this order, and in that of their codes
+OF_EVENTS: Final = "STHRIXL"  # families about what happened, not about what a message or a capture says
 CATALOGUE: Final[dict[str, Rule]] = {}
 
 
@@ -143,9 +145,14 @@ def rule(
     explanation: str,
     false_positives: str,
     advice: str,
+    rests_on: Sequence[Assumption] | None = None,
 ) -> Rule:
-    """Enter a rule into the catalogue."""
+    """Enter a rule into the catalogue. rests_on: None for the usual: no message of the connection is missing."""
     if code in CATALOGUE:
         raise ValueError(f"two rules with code {code}")
-    entry = CATALOGUE[code] = Rule(code, name, title, severity, clause, explanation, false_positives, advice)
+    usual: Sequence[Assumption] = ("complete",) if code[0] in OF_EVENTS else ()
+    texts = (explanation, false_positives, advice)
+    entry = CATALOGUE[code] = Rule(
+        code, name, title, severity, clause, *texts, rests_on=usual if rests_on is None else rests_on
+    )
     return entry

@@ -24,8 +24,6 @@ MOST_HISTORIES = 1024
 LONGEST_HISTORY: Final = 64
 MOST_SUBJECTS = 4096  # that a rule remembers having spoken of, the newest
 
-WITNESSED: Final = frozenset("STHRIXL")  # families whose findings rest on what was, or was not, captured
-
 _NO_MESSAGE: Final = frozenset(EVENT_KINDS)
 
 
@@ -133,7 +131,7 @@ class Judge:
     def _findings(self, rule: Rule, conditions: Conditions, verdicts: Verdicts, event: Event) -> Iterator[Finding]:
         for verdict in verdicts:
             grounds = list(verdict.rests_on)
-            if rule.code[0] in WITNESSED:
+            if "complete" in rule.rests_on:
                 grounds += self.context.witness.gaps((event.connection, *verdict.related), event.time)
             if refuted(grounds):
                 continue
@@ -217,7 +215,7 @@ def finding(
     """
     grounds = verdict.rests_on if grounds is None else grounds
     sure = confidence(grounds)
-    signs = [ground.sign for ground in grounds if ground.strength == "weakened" and ground.sign]
+    signs = dict.fromkeys(ground.sign for ground in grounds if ground.strength == "weakened" and ground.sign)
     messages = [step.message for step in _steps(verdict, event)]
     time = verdict.time
     if time is None and messages:

@@ -194,9 +194,9 @@ def test_memory_does_not_grow_with_connections(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(judge_module, "MOST_SUBJECTS", 16)
 
     def remembered(lives: int) -> dict[str, int]:
-        talk = Conversation(Host(A), Host(B))
+        talk, third = Conversation(Host(A), Host(B)), Host(C)
         for number in range(lives):
-            life = talk.another(active=Host(C) if number % 2 else None)
+            life = talk.another(active=third if number % 2 else None)
             life.establish(10 * number)
             if number % 3:
                 life.close(10 * number + 1)

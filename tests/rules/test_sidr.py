@@ -165,7 +165,7 @@ def test_two_answers() -> None:
     one = talk.passive(0.01, "SIDR_REP", service_id=SERVICE, qpn=0x55)
     other = talk.passive(1.01, "SIDR_REP", service_id=SERVICE, qpn=0x56)
     finding = run(talk, until=10).only("I05")
-    assert (finding.severity, finding.confidence) == ("warning", "possible")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
     assert finding.frames == ((0, one.frame), (0, other.frame))
     assert "with QPN 0x000055 and 1 s later with QPN 0x000056; no repeated request" in finding.message
 

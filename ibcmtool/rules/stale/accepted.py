@@ -79,18 +79,20 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
         f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
         numbers(conflict, time),
-        (established(old), *_still_held(conflict, owner, holder, answer, context)),
+        (established(old), *_still_held(conflict, owner, holder, offer, answer, context)),
         steps=(offer, answer),
         related=(old,),
     )
 
 
-def _still_held(conflict: Conflict, owner: End, holder: End, answer: Step, context: Context) -> list[Ground]:
+def _still_held(
+    conflict: Conflict, owner: End, holder: End, offer: Step, answer: Step, context: Context
+) -> list[Ground]:
     """What it rests on that the side which answered held the QPN still: nobody had closed unseen, nobody is another."""
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
     return [
-        witness.complete(owner.address, then, now),
+        witness.complete(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
         witness.same_machine(old.peer(conflict.owner), holder, then, now),

@@ -32,6 +32,7 @@ S02 = rule(
     advice="Find out why the owner of the QPN left the old connection without a DREQ: it rebooted, crashed, or its "
     "DREQ was lost. The other side lets go once its own DREQ is answered or retried to the end; connecting again "
     "works then, and with another QPN at once.",
+    rests_on=(),  # the refusal itself says that the connection is held
 )
 
 
@@ -174,6 +175,7 @@ S13 = rule(
     "all its connections when one fails. So people see sound connections go down, and blame the stale one.",
     false_positives="A connection that was to be closed at that moment anyway. It accuses nobody.",
     advice="Look at the consumer that sent this DREQ: its CM had no reason to touch the connection.",
+    rests_on=(),  # the refusal itself says that the connection is held
 )
 
 

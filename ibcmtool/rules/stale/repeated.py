@@ -29,6 +29,7 @@ S09 = rule(
     false_positives="Two machines with the same CA GUID.",
     advice="Stop retrying with this QPN: a new QP gets through. On the receiver, close the old connection (restart "
     "its consumer) or wait until its DREQ retries are exhausted.",
+    rests_on=(),  # the refusal itself says that the connection is held
 )
 
 

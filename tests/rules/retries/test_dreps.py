@@ -14,7 +14,7 @@ def test_dreq_repeated_in_vain() -> None:
     dreq = talk.active(1, "DREQ")
     last = talk.repeat(dreq, every=6.4, count=3)[-1]
     finding = run(talk, until=100).only("R07")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, dreq.frame), (0, last.frame))
     assert "4 of 4 sends of the active side's DREQ over 19.2 s" in finding.message
 
