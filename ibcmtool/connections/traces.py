@@ -94,8 +94,6 @@ class Trace:
 
     def _is_late(self, message: CmMessage, psn: int) -> bool:
         """Whether it was sent before others that were captured before it."""
-        if message.time - self.last.time > LATEST:
-            return False
         self.late = max(self.late, message.time - self.last.time, 1)
         for gap in reversed(self.breaks):
             if gap.restart:
@@ -107,6 +105,8 @@ class Trace:
                     self.missing -= 1
                 return True
         # Before the first that was captured, or a copy of one that is not remembered.
+        if message.time - self.last.time > LATEST:
+            return False
         return psn >= NEAR_ZERO or ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
 
 
@@ -126,7 +126,10 @@ class Traces:
         if trace is None:
             sources[message.source] = Trace(message, psn)
             return "next"
-        return trace.note(message, psn)
+        standing = trace.note(message, psn)
+        if standing == "restart" and any(gap.after.mad == message.mad for gap in self._restarts(message)):
+            return "copy"  # another input has shown it already
+        return standing
 
     def restart(self, address: Address, start: int, end: int) -> Break | None:
         """The first restart of a port that happened between two messages of it, the later one in (start, end]."""
@@ -162,6 +165,12 @@ class Traces:
             ):
                 return True
         return False
+
+    def _restarts(self, message: CmMessage) -> Iterator[Break]:
+        """Those of its sender that other inputs have shown."""
+        for file, sources in self.inputs.items():
+            if file != message.file and message.source in sources:
+                yield from (gap for gap in sources[message.source].breaks if gap.restart)
 
     def disorder(self, file: int) -> int:
         """How far (ns) messages of an input stand behind others that their sender sent later."""

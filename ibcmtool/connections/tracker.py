@@ -196,7 +196,10 @@ class Tracker:
         """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""
         for connection in self._live.values():
             for end in (connection.active, connection.passive):
-                if end.address == message.source and (end.state not in OVER or end.timewait is not None):
+                if end.address != message.source or (end.state in OVER and end.timewait is None):
+                    continue
+                # An end that has said nothing yet may belong to the new life.
+                if any(step.sender == end.role for step in connection.steps):
                     # A repeated REQ may yet be answered by the new life.
                     waiting = end.role == "passive" and connection.established is None
                     end.state, end.timewait, end.restarted = "LISTEN" if waiting else "IDLE", None, message.time
