@@ -259,6 +259,7 @@ class Event:
 # Events that no message carries: they come when the capture's time says so, or at its end.
 EVENT_KINDS = (
     "SIGHTING",  # `step` was captured once more (Step.sightings)
+    "DELAYED",  # `step` was overtaken on its way by what its sender sent later; it changes nothing
     "DATA",  # first data packet of `role` (connection.first_data[role])
     "REQ_EXHAUSTED",  # every REQ allowed was sent and the last wait is over (or the capture ended in it)
     "REP_EXHAUSTED",

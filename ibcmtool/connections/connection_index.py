@@ -107,8 +107,10 @@ class ConnectionIndex:
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
         of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
-        if found is None and of_req:
-            found = _newest(self._active_ids.get(remote, ()), "passive", message)
+        if of_req and (found is None or found[0].closed is not None):
+            # Of CMs that always use the same ids, the newest life that has no answer yet.
+            waiting = [known for known in self._active_ids.get(remote, ()) if known.passive.comm_id is None]
+            found = _newest(waiting if found else self._active_ids.get(remote, ()), "passive", message) or found
         if found is None:
             found = self._without_reply(local, remote, message)
         return found

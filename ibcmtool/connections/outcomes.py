@@ -9,7 +9,7 @@ from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Role, Step
-from ibcmtool.packets import DataPacket
+from ibcmtool.packets import CmMessage, DataPacket
 
 _LETTERS: Final = {
     "REQ": "Q",
@@ -30,6 +30,15 @@ LETTERS: Final[dict[str, dict[str, str]]] = {
     "active": _LETTERS,
     "passive": {kind: letter.lower() for kind, letter in _LETTERS.items()},
 }
+
+
+def delayed(connection: Connection, sender: Role, message: CmMessage, first: Step | None) -> Step:
+    """The step of a message that was overtaken on its way by others of its sender: it changes nothing any more."""
+    states = connection.active.state, connection.passive.state
+    step = Step(message, sender, "ignored", first, *states)
+    connection.steps.append(step)
+    record_step(connection, step)
+    return step
 
 
 def record_step(connection: Connection, step: Step) -> None:

@@ -89,7 +89,7 @@ class Registry:
         connection, sender = match
         if sender == "passive" and isinstance(fields, (Rep, Mra)):
             if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
-                connection = self._twin(connection, message) or self._phantom(connection, fields) or connection
+                connection = self._twin(connection, message) or self._phantom(connection, message) or connection
             self._bind(connection, message, fields)
         elif connection.passive.comm_id is None and not isinstance(fields, (Rej, SidrRep)):
             # The REP was not captured; this message names both ids.
@@ -109,15 +109,18 @@ class Registry:
         self._apply(twin, "active", request)
         return twin
 
-    def _phantom(self, connection: Connection, fields: Rep | Mra) -> Connection | None:
-        """The connection for the REP to a copy of the REQ that came after the close and was taken for a new one."""
+    def _phantom(self, connection: Connection, message: CmMessage) -> Connection | None:
+        """The connection for a REP with a new id after the close: a late copy of the REQ was taken for a new one.
+
+        That copy may not have been captured; then the REQ itself stands for it.
+        """
         closed, request = connection.closed, connection.steps[0]
-        if closed is None or connection.request is None or not isinstance(fields, Rep):
+        if closed is None or connection.request is None or message.type != "REP" or request.message.type != "REQ":
             return None
         late = next((copy for copy in request.sightings if copy.time > closed), None)
-        if late is None:
-            return None
-        again = replace(request.message, file=late.file, frame=late.frame, time=late.time)
+        again = replace(request.message, time=message.time)
+        if late is not None:
+            again = replace(again, file=late.file, frame=late.frame, time=late.time)
         phantom = new_connection(self._number(), again, connection.request, self._endpoint_names)
         phantom.late_duplicate_of = connection
         self._enter(phantom)

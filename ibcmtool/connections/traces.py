@@ -18,6 +18,7 @@ from ibcmtool.packets import Address, CmMessage, Transport
 PSN_RANGE: Final = 1 << 24
 LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
 NEAR_ZERO: Final = 1 << 10  # PSNs that a restarted port's QP1 has within its first MADs
+DISORDER: Final = 50_000_000  # ns by which messages that cross on the wire, or are captured out of order, are apart
 LATEST: Final = 10_000_000_000  # ns that a packet may be late
 OVERTAKEN: Final = 64  # packets that may overtake one
 MOST_BREAKS: Final = 256  # of one port that are remembered, the newest
@@ -98,8 +99,7 @@ class Trace:
         for gap in reversed(self.breaks):
             if gap.restart:
                 return False
-            begin = ((gap.before.psn or 0) + 1) % PSN_RANGE
-            if (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE:
+            if _is_within(psn, gap):
                 if gap.missing:
                     gap.missing -= 1
                     self.missing -= 1
@@ -108,6 +108,11 @@ class Trace:
         if message.time - self.last.time > LATEST:
             return False
         return psn >= NEAR_ZERO or ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
+
+
+def _is_within(psn: int, gap: Break) -> bool:
+    begin = (gap.before.psn or 0) + 1
+    return not gap.restart and (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE
 
 
 class Traces:
@@ -171,6 +176,12 @@ class Traces:
         for file, sources in self.inputs.items():
             if file != message.file and message.source in sources:
                 yield from (gap for gap in sources[message.source].breaks if gap.restart)
+
+    def delay(self, message: CmMessage) -> int:
+        """How far (ns) this message, the newest of its input, stands behind one that was sent after it."""
+        trace = self.inputs[message.file][message.source]
+        newer = next((gap.after for gap in trace.breaks if _is_within(message.psn or 0, gap)), trace.last)
+        return message.time - newer.time
 
     def disorder(self, file: int) -> int:
         """How far (ns) messages of an input stand behind others that their sender sent later."""

@@ -28,12 +28,12 @@ from ibcmtool.connections.deadlines import (
 )
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends
-from ibcmtool.connections.outcomes import LETTERS, record_data, record_deadline, record_restart, record_step
+from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
 from ibcmtool.connections.registry import Registry
 from ibcmtool.connections.stale_duties import StaleDuties, duty, proved_stale
 from ibcmtool.connections.timers import exponent, max_cm_retries
 from ibcmtool.connections.timewait import timewait
-from ibcmtool.connections.traces import Traces
+from ibcmtool.connections.traces import DISORDER, Traces
 from ibcmtool.connections.transition import transition
 from ibcmtool.model import Connection, End, Event, Role, Sighting, Step, TimewaitModel
 from ibcmtool.packets import CmMessage, DataPacket
@@ -119,6 +119,9 @@ class Tracker:
                 copied.sightings += (Sighting(message.file, message.frame, time),)
                 self._emit(Event("SIGHTING", time, connection, copied))
                 return
+        if standing == "late" and (first is not None or connection.closed is not None) and self._is_delayed(message):
+            self._emit(Event("DELAYED", time, connection, delayed(connection, sender, message, first)))
+            return
         step = self._apply(connection, sender, message, first)
         if kind in SHOWING and connection.end(sender).ca_guid not in self._implementations.settled:
             self._implementations.see(connection, step)
@@ -191,6 +194,10 @@ class Tracker:
                 self._begin_timewait(connection, passive, time)
         record_step(connection, step)
         return step
+
+    def _is_delayed(self, message: CmMessage) -> bool:
+        """Whether it came by more than the usual disorder behind one that its sender sent later."""
+        return self._traces.delay(message) > DISORDER
 
     def _restart(self, message: CmMessage) -> None:
         """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""

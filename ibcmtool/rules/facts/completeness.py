@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.connections.traces import DISORDER as DISORDER
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.packets import Address, CmMessage, Transport
@@ -20,7 +21,6 @@ FRAMES_KEPT: Final = 8
 
 PSN_RANGE: Final = 1 << 24
 LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
-DISORDER: Final = 50_000_000  # ns; messages that cross, or are captured out of order, are no further apart
 
 
 class Completeness:
