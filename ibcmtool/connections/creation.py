@@ -8,7 +8,7 @@ from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED, TIMEOUT
 from ibcmtool.connections.connection_index import Match
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import Apr, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import PEER, Connection, End, Role
+from ibcmtool.model import PEER, Conflict, Connection, End, Role
 from ibcmtool.packets import CmMessage
 
 # (service id, private data of the REQ) -> names of the active and of the passive end, where they are in there
@@ -48,9 +48,26 @@ def _read_request(connection: Connection, request: Request, endpoint_names: Endp
             active.name, connection.passive.name = names
 
 
-def partial_connection(number: int, message: CmMessage, fields: Paired | SidrRep) -> Match:
+def stale_connection(number: int, message: CmMessage, fields: Dreq, attempt: Connection, holder: Role) -> Match:
+    """A connection from before the capture: the end in role `holder` refused `attempt`, and sends the DREQ it owes.
+
+    The DREQ names the QPN that was refused: so both ends are known (IBA 12.9.8.3.1).
+    """
+    match = partial_connection(number, message, fields, holder)
+    connection, owner = match[0], attempt.end(PEER[holder])
+    connection.outcome, connection.stale_by = "stale", attempt
+    connection.end(PEER[holder]).ca_guid, connection.end(PEER[holder]).state = owner.ca_guid, "IDLE"
+    conflict = Conflict(connection, PEER[holder], True, "IDLE", "ESTABLISHED")
+    if holder == "passive":
+        attempt.request_conflicts += (conflict,)
+    else:
+        attempt.reply_conflicts += (conflict,)
+    return match
+
+
+def partial_connection(number: int, message: CmMessage, fields: Paired | SidrRep, sent_by: Role | None = None) -> Match:
     """A connection whose beginning was not captured, as far as this message, of these fields, tells of it."""
-    role = _likely_sender(fields)
+    role = sent_by or _likely_sender(fields)
     sender, receiver = End(role, message.source, "UNKNOWN"), End(PEER[role], message.destination, "UNKNOWN")
     active, passive = (sender, receiver) if role == "active" else (receiver, sender)
     connection = Connection(number, active, passive, message.transport, message.time, outcome="partial")

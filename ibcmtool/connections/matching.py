@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
-from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
+from ibcmtool.messages import Dreq, Fields, Mra, Rej, Req, Rtu
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import CmMessage
 
@@ -77,6 +77,11 @@ def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bo
     else:
         return False
     return named is not None and known is not None and named != known
+
+
+def named_qpn(fields: Fields) -> int | None:
+    """The QPN of its receiver that a DREQ names; None for other messages, or where it was cut."""
+    return fields.remote_qpn if isinstance(fields, Dreq) else None
 
 
 def is_xrc(connection: Connection) -> bool:

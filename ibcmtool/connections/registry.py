@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
-from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection
-from ibcmtool.connections.matching import continues, is_xrc
-from ibcmtool.messages import PAIRED, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
+from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
+from ibcmtool.connections.matching import continues, is_xrc, named_qpn
+from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import Connection, Role
-from ibcmtool.packets import CmMessage
+from ibcmtool.packets import Address, CmMessage
 
+MOST_REFUSALS: Final = 1024  # remembered until their DREQ comes, the newest
 ANSWERS: Final = (*PAIRED, SidrRep)
 
 
@@ -36,6 +37,8 @@ class Registry:
         self._apply = apply
         self._leave = leave
         self._count = 0
+        # REJ 10s that no known connection explains: by sender, receiver and the QPN refused.
+        self._refusals: dict[tuple[Address, Address, int | None], tuple[Connection, Role]] = {}
 
     def remove(self, connection: Connection) -> None:
         """It has ended."""
@@ -81,7 +84,11 @@ class Registry:
             return None
         match = self._index.answer(message, fields)
         if match is None:
-            match = partial_connection(self._number(), message, fields)
+            refusal = self._refusals.pop((message.source, message.destination, named_qpn(fields)), None)
+            if refusal is not None and isinstance(fields, Dreq):
+                match = stale_connection(self._number(), message, fields, *refusal)
+            else:
+                match = partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
             self._index.add_passive(connection)
@@ -96,6 +103,14 @@ class Registry:
             connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
             self._index.add_passive(connection)
         return connection, sender
+
+    def refused_as_stale(self, connection: Connection, reject: CmMessage, sender: Role) -> None:
+        """A REJ 10 that no known connection explains: the DREQ behind it shows the one from before the capture."""
+        qpn = connection.peer(sender).qpn
+        if qpn:
+            self._refusals[reject.source, reject.destination, qpn] = (connection, sender)
+            if len(self._refusals) > MOST_REFUSALS:
+                del self._refusals[next(iter(self._refusals))]
 
     def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
         """The connection for a REP that an SR-IOV proxy has sent on with another id; it has the REQ in common."""

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
 from ibcmtool.connections.deadline_queue import DeadlineQueue
@@ -27,7 +28,7 @@ from ibcmtool.connections.deadlines import (
     sends,
 )
 from ibcmtool.connections.implementation import SHOWING, Implementations
-from ibcmtool.connections.matching import earlier_sends
+from ibcmtool.connections.matching import earlier_sends, rej_reason
 from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
 from ibcmtool.connections.registry import Registry
 from ibcmtool.connections.stale_duties import StaleDuties, duty, proved_stale
@@ -128,6 +129,8 @@ class Tracker:
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
             self._mark_stale(connection, step)
+        elif kind == "DREQ" and connection.request is None and connection.stale_by is not None and first is None:
+            self._emit(Event("STALE_DUTY", time, connection.stale_by, step, related=connection))
         elif kind == "DREQ" and self._duties and step.disposition != "ignored":
             for refused in self._duties.settle(connection):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
@@ -224,7 +227,10 @@ class Tracker:
 
     def _mark_stale(self, connection: Connection, reject: Step) -> None:
         """What a REJ 10 proves, and what is owed after it."""
-        for conflict in proved_stale(connection, reject):
+        proofs = list(proved_stale(connection, reject))
+        if not proofs and reject.sender != "unknown" and rej_reason(reject.message) == STALE_CONNECTION:
+            self._registry.refused_as_stale(connection, reject.message, reject.sender)
+        for conflict in proofs:
             old = conflict.other
             old.stale_by = old.stale_by or connection
             old.outcome = "stale"

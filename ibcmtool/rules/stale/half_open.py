@@ -12,7 +12,7 @@ from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches, refused_as_stale, rej_reason, rejected
+from ibcmtool.rules.conditions import matches, refused_as_stale, rej_reason, rejected
 from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import Duration, Guid, Qpn
 
@@ -34,8 +34,12 @@ S08 = rule(
 )
 
 
-@S08.on_step("REJ", history=first, when=refused_as_stale)
-def stale_without_cause(connection: Connection, step: Step, context: Context) -> Verdicts:
+# At the end, as the DREQ that follows a refusal may yet show the connection that it means.
+@S08.on_event("ENDED", history=rejected)
+def stale_without_cause(connection: Connection, event: Event, context: Context) -> Verdicts:
+    step = connection.reject
+    if step is None or not refused_as_stale(connection, step) or step is not connection.steps[-1]:
+        return  # what is known of holders is about the newest REQ or REP
     refused, end = (
         (connection.request, connection.active) if step.sender == "passive" else (connection.reply, connection.passive)
     )

@@ -40,10 +40,15 @@ def numbers(conflict: Conflict, time: int) -> dict[str, Value]:
     """What the findings about a held QPN were computed from: the QPN, its owner, who holds it and for how long."""
     other = conflict.other
     end = other.end(conflict.owner)
-    return {
+    known: dict[str, Value] = {
         "qpn": Qpn(end.qpn or 0),
         "ca_guid": Guid(end.ca_guid or 0),
         "held_by_connection": other.id,
+    }
+    if other.opened >= time:  # from before the capture
+        return known
+    return {
+        **known,
         "age": Duration(time - other.opened),
         "last_message": Duration(time - last_message(other, time)),
     }

@@ -69,8 +69,7 @@ def _first_refusal(
     number, time = qpn(old.end(conflict.owner).qpn or 0), refused.message.time
     sentence = (
         f"{kind} of {end_name(asker)} with QPN {number}, which {holder} still holds connected to {owner} "
-        f"(connection {old.id}, opened {duration(time - old.opened)} before, last CM message "
-        f"{duration(time - last_message(old, time))} before), refused with REJ 10."
+        f"({_since(old, time)}), refused with REJ 10."
     )
     until = f"{holder} lets go of connection {old.id} when its consumer closes it or its QP fails"
     if dreq is not None:
@@ -99,6 +98,16 @@ def _first_refusal(
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
     return Verdict(sentence, evidence, steps=steps, related=(old,), advice=advice)
+
+
+def _since(old: Connection, time: int) -> str:
+    """How old a stale connection is, as far as the capture tells."""
+    if old.opened >= time:
+        return f"connection {old.id}, from before the capture"
+    return (
+        f"connection {old.id}, opened {duration(time - old.opened)} before, last CM message "
+        f"{duration(time - last_message(old, time))} before"
+    )
 
 
 def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]) -> Verdict:
