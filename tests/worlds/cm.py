@@ -309,6 +309,7 @@ class Cm:
             return
         elif id_.state == "REP_RCVD":
             self._say(time, id_, "MRA", {**self._ids(id_), "message_mraed": 1, "service_timeout": MRA_TIMEOUT})
+            self.truth.promised(time, id_)
         elif id_.state == "ESTABLISHED":
             self._say(time, id_, "RTU", self._ids(id_))
 

@@ -63,8 +63,8 @@ def ladder(world: World) -> str:
     ]
     lines += ["", "Findings:"]
     judgements, missed = world.judge()
-    verdicts = {judgement.finding: judgement.verdict for judgement in judgements}
-    lines += [_finding_line(finding, verdicts.get(finding, "-")) for finding in world.findings()[1]]
+    verdicts = {judgement.finding.message: judgement.verdict for judgement in judgements}
+    lines += [_finding_line(finding, verdicts.get(finding.message, "-")) for finding in world.findings()[1]]
     lines += [f"missed: {deed.code} {deed.note}" for deed in missed]
     return "\n".join(lines)
 

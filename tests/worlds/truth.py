@@ -33,7 +33,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "S12": ("S12",),
     "T01": ("T01", "T02"),
     "T07": ("T07",),
-    "H05": ("H05",),
+    "H05": ("H05", "H07", "R06"),
     "H18": ("H18", "X09", "S07"),
     "R07": ("R07", "T09", "S11"),
     "X03": ("X03",),
@@ -45,7 +45,12 @@ AS_WELL: dict[str, tuple[str, ...]] = {
     "S08": ("S02",),
     "S07": ("H18",),
     "S11": ("T09",),
+    "H07": ("H05",),
+    "H08": ("H02", "T07"),
 }
+# Findings that say, when they are certain, that nobody answered: false if an answer was sent and lost on its way.
+ABOUT_SILENCE = frozenset({"H05", "H18", "R07"})
+NEVER = 1e9
 
 
 @dataclass(eq=False)
@@ -67,8 +72,6 @@ class Truth:
 
     def __init__(self) -> None:
         self.all: list[Deed] = []
-        self._restarted: dict[Host, Deed] = {}
-        self.guilty = False  # a deed was done that is somebody's fault, or something failed
 
     @property
     def deeds(self) -> list[Deed]:
@@ -84,7 +87,6 @@ class Truth:
 
     def restarted(self, time: float, host: Host) -> None:
         """It shows in its next packets."""
-        self.guilty = True
         self.add("X03", time, host, [], "restarted", due=time)
 
     def names_qpn(self, time: float, id_: Id) -> None:
@@ -92,12 +94,10 @@ class Truth:
         use = id_.use
         assert use is not None
         before = id_.host.boot.uses[use.qpn]
-        last = before[before.index(use) - 1] if before.index(use) else None
-        if last is not None and last.carried and last.closed is not None and time < last.closed + last.timewait:
-            self.guilty = True
-            note = f"QPN 0x{use.qpn:x} again {time - last.closed:.3f} s after it was closed"
-            self.add("T01", time, id_.host, id_.sends, note)
-            self._pending = id_
+        for last in before[: before.index(use)]:
+            if last.carried and last.closed is not None and time < last.closed + last.timewait:
+                note = f"QPN 0x{use.qpn:x} again {time - last.closed:.3f} s after it was closed"
+                self.add("T01", time, id_.host, [], note)
 
     def requested(self, time: float, id_: Id) -> None:
         self._complete(id_)
@@ -130,43 +130,40 @@ class Truth:
         id_.cm.plan.at(end, self._promise_over, id_, mra)
 
     def _promise_over(self, time: float, id_: Id, mra: Packet) -> None:
-        if id_.state == "REQ_RCVD" or id_.state == "DEAD":
-            self.add("R06", time, id_.host, [mra, id_.heard["REQ"]], "no answer in the time that the MRA promised")
+        if id_.state in ("REQ_RCVD", "REP_RCVD"):
+            cause = id_.heard["REP" if id_.active else "REQ"]
+            self.add("R06", time, id_.host, [mra, cause], "no answer in the time that the MRA promised")
 
     def took_req(self, time: float, id_: Id, req: Packet, holder: Id | None, resting: Id | None) -> None:
         host = id_.host
         if holder is not None:
-            self.guilty = True
             self.add("S01", time, host, [req], f"took a REQ with QPN 0x{id_.peer_qpn:x} that it holds {holder.state}")
         if resting is not None:
             self.add("S05", time, host, [req], f"took a REQ with QPN 0x{id_.peer_qpn:x} in its timewait")
         before = [other for other in id_.cm.ids if other is not id_ and other.heard.get("REQ")]
-        if any(other.heard["REQ"].first is req.first for other in before):
+        over = req.id is None or req.id.state not in ("REQ_SENT", "MRA_REQ_RCVD")
+        if over and any(other.heard["REQ"].first is req.first for other in before):
             self.add("T07", time, host, [req], "took a late copy of a REQ for a new one")
 
     def took_rep(self, time: float, id_: Id, rep: Packet, holder: Id | None) -> None:
         if holder is not None and holder is not id_:
-            self.guilty = True
             self.add("S04", time, id_.host, [rep], f"took a REP with QPN 0x{id_.peer_qpn:x} that it holds")
 
     def refused_stale(self, time: float, rej: Packet, refused: Packet, holder: Id | None) -> None:
         host = rej.sender.host
         if holder is None:
-            self.guilty = True
             self.add("S06", time, host, [rej, refused], "refused a QPN that is only in its timewait")
         else:
             self.add("S02", time, host, [rej, refused], f"refused a QPN that it holds {holder.state}")
 
     def kept_stale(self, time: float, holder: Id) -> None:
-        self.guilty = True
         self.add("S03", time, holder.host, self.all[-1].packets, "sent no DREQ after REJ 10")
 
     def dropped(self, time: float, id_: Id, dreq: Packet) -> None:
         """Destroyed while it was established: one DREQ."""
-        self.guilty = True
         self.add("S12", time, id_.host, [dreq], "one DREQ, never repeated", unless_answered=True, due=time + 30)
-        self.add("R07", time, id_.host, [dreq], "its DREQ got no DREP", unless_answered=True, due=1e9)
-        self._one_sided(time, id_, [dreq])
+        self.add("R07", time, id_.host, [dreq], "its DREQ got no DREP", unless_answered=True, due=NEVER)
+        self._one_sided(time, id_, [dreq], unless_answered=True)
 
     def gave_up(self, time: float, id_: Id) -> None:
         """The consumer of a REQ does not wait any longer."""
@@ -179,7 +176,9 @@ class Truth:
         if kind == "REQ" and id_.state == "REQ_SENT":
             self._unanswered(time, id_)
         elif kind == "REP":
-            self.add("H05", time, id_.host, id_.sends, "no RTU for its REPs", due=time)
+            silent = not id_.sends[0].answered
+            due = NEVER if "MRA" in id_.heard else time  # a promise that was broken instead: R06
+            self.add("H05", time, id_.host, id_.sends, "no RTU for its REPs", due=due, silent=silent)
         elif kind == "DREQ":
             silent = not id_.sends[0].answered
             self.add("R07", time, id_.host, id_.sends, "no DREP for its DREQs", silent=silent)
@@ -190,19 +189,21 @@ class Truth:
     def _unanswered(self, time: float, id_: Id) -> None:
         """No answer came."""
         silent = not id_.sends[0].answered
-        self.add("H18", time, id_.host, id_.sends, "no answer to its REQs", silent=silent)
+        # A consumer that gives up within the first timeout does as it likes.
+        due = NEVER if time < id_.sends[0].sent + id_.wait or len(id_.sends) == 1 else time
+        self.add("H18", time, id_.host, id_.sends, "no answer to its REQs", silent=silent, due=due)
         holder = id_.host.network.holders[id_.peer_ip]
         if holder.mac != id_.peer_mac:
             self.add("X09", time, id_.host, id_.sends, "its REQs went to the address's former MAC")
 
-    def _one_sided(self, time: float, id_: Id, packets: list[Packet]) -> None:
+    def _one_sided(self, time: float, id_: Id, packets: list[Packet], *, unless_answered: bool = False) -> None:
         other = id_.other
         if other is not None and other.state in ("ESTABLISHED", "REP_SENT") and other.cm.alive:
-            self.add("T09", time, id_.host, packets, "has let go, its peer has not")
+            self.add("T09", time, id_.host, packets, "has let go, its peer has not", unless_answered=unless_answered)
 
     def _complete(self, id_: Id) -> None:
         """The message with the QPN was sent by now: the deed shows in it."""
-        for deed in self.all[-3:]:
+        for deed in self.all[-4:]:
             if deed.code == "T01" and not deed.packets and deed.host is id_.host:
                 deed.packets = id_.sends
 
@@ -230,7 +231,7 @@ def judged(finding: Finding, deeds: list[Deed], packets: list[Packet]) -> Judgem
             if shown:
                 return Judgement(finding, "true", deed)
         elif any(packet.first in firsts for packet in deed.packets):
-            over = finding.confidence == "certain" and not deed.silent
+            over = code in ABOUT_SILENCE and finding.confidence == "certain" and not deed.silent
             return Judgement(finding, "overclaimed" if over else "true", deed)
     return Judgement(finding, "false", None)
 
