@@ -160,6 +160,7 @@ class Cm:
             if id_.remote == 0:
                 fields["remote_comm_id"] = 0
         self._say(time, id_, "REJ", fields)
+        self.truth.let_go(time, id_)
         if id_.state == "REP_SENT":
             self._rest(time, id_)
         else:
@@ -351,7 +352,10 @@ class Cm:
         id_ = self._by_both(fields)
         if id_ is None:
             if self.habits.answers_unknown_dreq:
-                ids = {"local_comm_id": fields.remote_comm_id or 0, "remote_comm_id": fields.local_comm_id or 0}
+                ids: dict[str, int | bytes] = {
+                    "local_comm_id": fields.remote_comm_id or 0,
+                    "remote_comm_id": fields.local_comm_id or 0,
+                }
                 self.host.send(time, "DREP", packet.tid, ids, packet)
             return
         if id_.use is None or id_.use.qpn != fields.remote_qpn:
@@ -482,6 +486,8 @@ class Cm:
         id_.enter(time, "TIMEWAIT")
         if id_.use is not None:
             id_.use.closed, id_.use.timewait, id_.use.free = time, TIMEWAIT, True
+            if id_.other is not None and "ESTABLISHED" in id_.other.since:
+                id_.use.carried = True  # its peer could send already
         if id_.peer_guid:
             self.resting[id_.peer_qpn, id_.peer_guid] = id_, time + TIMEWAIT
         self.plan.at(time + TIMEWAIT, self._rested, id_)

@@ -6,7 +6,8 @@ import functools
 from struct import Struct
 
 from dissectors.cm import CM_LAYERS
-from dissectors.mad import CM_ATTRIBUTES, MAD
+from dissectors.mad import MAD
+from dissectors.recognition import CM_ATTRIBUTES
 from ibcmtool.messages import Fields
 from ibcmtool.wire.message_readers import MESSAGE_READERS
 from ibcmtool.wire.readers import layout, read_message

@@ -41,7 +41,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
 # A finding with the code on the left is also right if there is a deed of one on the right.
 AS_WELL: dict[str, tuple[str, ...]] = {
     "T02": ("T01",),
-    "S09": ("S02",),
+    "S09": ("S02", "S06"),
     "S08": ("S02",),
     "S07": ("H18",),
     "S11": ("T09",),
@@ -65,6 +65,18 @@ class Deed:
     due: float = 0.0  # when it can be known at the earliest
     unless_answered: bool = False  # a deed only if nobody sent an answer to its first packet
     silent: bool = True  # the other side really sent no answer
+    goes_on: Id | None = None  # who still sends from then on, and shows it by that
+
+    def shows_in(self, packets: list[Packet]) -> bool:
+        """Whether one of these packets shows it."""
+        if self.code == "X03":
+            return any(packet.sender.host is self.host and packet.sent >= self.time for packet in packets)
+        firsts = {packet.first for packet in self.packets}
+        return any(
+            packet.first in firsts
+            or (self.goes_on is not None and packet.id is self.goes_on and packet.sent >= self.time)
+            for packet in packets
+        )
 
 
 class Truth:
@@ -184,6 +196,16 @@ class Truth:
             self.add("R07", time, id_.host, id_.sends, "no DREP for its DREQs", silent=silent)
             self._one_sided(time, id_, id_.sends)
 
+    def let_go(self, time: float, id_: Id) -> None:
+        """Rejected by its consumer after the other side had answered: does that one hear of it?"""
+        other = id_.other
+        if other is not None:
+            id_.cm.plan.at(time + other.wait, self._still_there, id_, other)
+
+    def _still_there(self, time: float, id_: Id, other: Id) -> None:
+        if other.cm.alive and other.state in ("REP_SENT", "ESTABLISHED"):
+            self.add("S11", time, id_.host, [], "has let go, its peer has not").goes_on = other
+
     # -- what follows from it --------------------------------------------------------------------------------------
 
     def _unanswered(self, time: float, id_: Id) -> None:
@@ -199,7 +221,8 @@ class Truth:
     def _one_sided(self, time: float, id_: Id, packets: list[Packet], *, unless_answered: bool = False) -> None:
         other = id_.other
         if other is not None and other.state in ("ESTABLISHED", "REP_SENT") and other.cm.alive:
-            self.add("T09", time, id_.host, packets, "has let go, its peer has not", unless_answered=unless_answered)
+            note = "has let go, its peer has not"
+            self.add("T09", time, id_.host, packets, note, unless_answered=unless_answered).goes_on = other
 
     def _complete(self, id_: Id) -> None:
         """The message with the QPN was sent by now: the deed shows in it."""
@@ -222,15 +245,8 @@ def judged(finding: Finding, deeds: list[Deed], packets: list[Packet]) -> Judgem
     code = finding.code
     if finding.severity == "info" and code not in JUDGED_INFO:
         return None
-    firsts = {packet.first for packet in packets}
     for deed in deeds:
-        if deed.code != code and deed.code not in AS_WELL.get(code, ()):
-            continue
-        if code == "X03":
-            shown = [packet for packet in packets if packet.sender.host is deed.host and packet.sent >= deed.time]
-            if shown:
-                return Judgement(finding, "true", deed)
-        elif any(packet.first in firsts for packet in deed.packets):
+        if (deed.code == code or deed.code in AS_WELL.get(code, ())) and deed.shows_in(packets):
             over = code in ABOUT_SILENCE and finding.confidence == "certain" and not deed.silent
             return Judgement(finding, "overclaimed" if over else "true", deed)
     return Judgement(finding, "false", None)

@@ -164,12 +164,11 @@ class World:
         return [deed for deed in deeds if deed.code in EXPECTED and deed.code != "X03" and deed.due <= late]
 
     def _missed(self, findings: Sequence[Finding], deeds: Sequence[Deed]) -> list[Deed]:
-        told = [(finding.code, {packet.first for packet in self.packets_of(finding)}) for finding in findings]
+        told = [(finding.code, self.packets_of(finding)) for finding in findings]
         missed = []
         for deed in self._expected(deeds):
             codes = EXPECTED[deed.code]
-            firsts = {packet.first for packet in deed.packets}
-            if not any(code in codes and firsts & packets for code, packets in told):
+            if not any(code in codes and deed.shows_in(packets) for code, packets in told):
                 missed.append(deed)
         return missed
 
