@@ -17,6 +17,7 @@ ACK_TIMEOUT, PACKET_LIFE = 18, 16  # what Linux makes of a RoCE port with an ack
 MRA_TIMEOUT = 24
 TIMER_LAG = 0.05  # a busy host is that late with its timers
 TIMEWAIT = linux(ACK_TIMEOUT) / SECOND
+ACK_SCALE = (exponent(16) + 2 * exponent(PACKET_LIFE)) / SECOND  # how long illumos waits for a DREP
 STALE, NO_SERVICE, TIMEOUT, CONSUMER = 10, 8, 4, 28
 
 
@@ -27,9 +28,8 @@ class Habits:
     response_timeout: int = 20
     max_cm_retries: int = 15
     strict: bool = False  # refuses a REQ whose QPN is in its own timewait
-    tells_timeout: bool = False  # REJ 4 when its retries are used up (illumos)
-    answers_unknown_dreq: bool = True
-    repeats_rep: bool = False  # answers a repeated REQ with its REP at once (illumos)
+    illumos: bool = False  # REJ 4 at the end, no DREP for an unknown DREQ, REP again for a repeated REQ, its own TIDs
+    mra_lasts: bool = False  # the longer wait that an MRA asked for holds for all further repetitions, too
     fixed_ids: bool = False
     takes_stale_req: bool = False
     takes_stale_rep: bool = False
@@ -70,7 +70,8 @@ class Id:
     peer_guid: int = 0
     service: int = 0
     retries: int = 15
-    wait: float = 4.0
+    wait: float = 4.0  # for an answer
+    longer: float = 0.0  # instead, as an MRA asked for
     turn: int = 0
     sends: list[Packet] = field(default_factory=list)  # of what it repeats now
     said: dict[str, Packet] = field(default_factory=dict)  # newest of each kind
@@ -108,7 +109,8 @@ class Cm:
         host = self.host
         holder = host.network.holders[target.ip]
         local = host.next_comm_id()
-        id_ = Id(self, True, "REQ_SENT", consumer, local, target.ip, holder.mac, host.tid(local), service=service)
+        tid = host.tid(time, "REQ", local)
+        id_ = Id(self, True, "REQ_SENT", consumer, local, target.ip, holder.mac, tid, service=service)
         id_.use = use or host.take_qpn(time)
         id_.retries = self.habits.max_cm_retries
         id_.wait = (linux(self.habits.response_timeout) + 2 * linux(PACKET_LIFE)) / SECOND
@@ -182,6 +184,8 @@ class Cm:
         if id_.state != "ESTABLISHED" or not self.alive:
             return
         id_.enter(time, "DREQ_SENT")
+        if self.habits.illumos:
+            id_.wait = ACK_SCALE
         self._start(time, id_, self._dreq(time, id_))
 
     def destroy(self, time: float, id_: Id) -> None:
@@ -247,7 +251,7 @@ class Cm:
             if known.state == "REQ_RCVD":
                 self._say(time, known, "MRA", {**self._ids(known), "message_mraed": 0, "service_timeout": MRA_TIMEOUT})
                 self.truth.promised(time, known)
-            elif known.state == "REP_SENT" and self.habits.repeats_rep and known.sends:
+            elif known.state == "REP_SENT" and self.habits.illumos and known.sends:
                 known.sends.append(self.host.again(time, known.sends[0]))
             return
         end = fields.local_qpn, fields.local_ca_guid
@@ -326,8 +330,10 @@ class Cm:
             if id_ is None or id_.state != "REP_SENT":
                 return
         self._note(time, id_, packet)
-        id_.wait = wait
+        id_.longer = wait
         self._plan_next(time, id_)
+        if not self.habits.mra_lasts:
+            id_.longer = 0.0
 
     def _rej(self, time: float, packet: Packet, fields: Rej) -> None:
         info = fields.additional_reject_info or b""
@@ -351,7 +357,7 @@ class Cm:
     def _hear_dreq(self, time: float, packet: Packet, fields: Dreq) -> None:
         id_ = self._by_both(fields)
         if id_ is None:
-            if self.habits.answers_unknown_dreq:
+            if not self.habits.illumos:
                 ids: dict[str, int | bytes] = {
                     "local_comm_id": fields.remote_comm_id or 0,
                     "remote_comm_id": fields.local_comm_id or 0,
@@ -384,7 +390,7 @@ class Cm:
 
     def _dreq(self, time: float, id_: Id) -> Packet:
         fields: dict[str, int | bytes] = {**self._ids(id_), "remote_qpn": id_.peer_qpn}
-        packet = id_.said["DREQ"] = self.host.send(time, "DREQ", self.host.tid(id_.local), fields, id_)
+        packet = id_.said["DREQ"] = self.host.send(*(time, "DREQ", self.host.tid(time, "DREQ", id_.local), fields, id_))
         return packet
 
     def _refuse(self, time: float, packet: Packet, reason: int) -> None:
@@ -420,6 +426,7 @@ class Cm:
         """Repeat this until it is answered or Max CM Retries is used up."""
         id_.said[packet.kind] = packet
         id_.sends = [packet]
+        id_.longer = 0.0
         cause = id_.heard.get("REQ") if packet.kind == "REP" else None
         if cause is not None:
             packet.answers = cause.first
@@ -428,7 +435,8 @@ class Cm:
 
     def _plan_next(self, time: float, id_: Id) -> None:
         id_.turn += 1
-        self.plan.at(time + id_.wait + self.host.rng.uniform(0, TIMER_LAG), self._timeout, id_, id_.turn)
+        wait = id_.longer or id_.wait
+        self.plan.at(time + wait + self.host.rng.uniform(0, TIMER_LAG), self._timeout, id_, id_.turn)
 
     def _stop(self, id_: Id) -> None:
         id_.turn += 1
@@ -443,7 +451,7 @@ class Cm:
         self.truth.exhausted(time, id_)
         if id_.state == "DREQ_SENT":
             self._rest(time, id_)
-        elif self.habits.tells_timeout:
+        elif self.habits.illumos:
             rejected = 0 if id_.active else 1
             fields: dict[str, int | bytes] = {
                 **self._ids(id_),

@@ -61,7 +61,7 @@ class Host:
         self.boots: list[Boot] = []
         self.cm: Cm
         self.start(0.0)
-        self.boot.psn = rng.choice((0, rng.randrange(1 << 24), 0xFFFFF0))
+        self.boot.psn = rng.choice((0, *(rng.randrange(1 << 24) for _ in range(5)), (1 << 24) - rng.randrange(20)))
         network.ports[self.mac] = self
         network.holders.setdefault(self.ip, self)
 
@@ -105,8 +105,11 @@ class Host:
         host_order = self._comm_ids ^ self.boot.comm_id_base
         return int.from_bytes(host_order.to_bytes(4, "little"), "big")
 
-    def tid(self, comm_id: int) -> int:
-        """Of a REQ or DREQ: the agent and the id as this host sees it, or what a CM with one id only counts."""
+    def tid(self, time: float, kind: str, comm_id: int) -> int:
+        """Of a REQ or DREQ: the agent and the id as this host sees it, or as others number their requests."""
+        if self.habits.illumos:
+            clock = round((time - self.boot.since + 3600) * 1000) & 0xFFFFFFF
+            return (clock << 4 | {"REQ": 0, "DREQ": 5}[kind]) << 32 | comm_id
         low = int.from_bytes(comm_id.to_bytes(4, "big"), "little")
         if self.habits.fixed_ids:
             self._comm_ids += 1

@@ -23,7 +23,7 @@ QUICKEST, SLOWEST = 50e-6, 4e-3  # from host to host
 class Packet:
     """One packet on its way. A retransmission is another one, with the same `first`."""
 
-    kind: str  # a CM message, or DATA
+    kind: str  # a CM message, DATA or ARP
     sender: Boot
     id: Id | None  # the connection that it was sent for; None: stateless
     destination: bytes  # IP address
@@ -96,6 +96,12 @@ class Network:
                 again = way + rng.choice((1e-3, rng.uniform(0.001, 5.0)))
                 self._seen(packet.sent + again - way / 2, packet, None)
                 self.plan.at(packet.sent + again, self._arrive, packet)
+
+    def announce(self, time: float, host: Host) -> None:
+        """Gratuitous ARP: everybody hears it."""
+        packet = Packet("ARP", host.boot, None, host.ip, host.mac, time)
+        for place in (None, *self.ports.values()):
+            self._seen(time + FIRST_HOP, packet, place)
 
     def _arrive(self, time: float, packet: Packet) -> None:
         host = self.ports.get(packet.destination_mac)

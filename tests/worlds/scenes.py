@@ -155,6 +155,17 @@ def hung(world: World, rng: Random) -> None:
 
 
 @scene()
+def late(world: World, rng: Random) -> None:
+    """Consumers that answer later than they may."""
+    a, b = world.host(), world.host()
+    allowed = 2 ** (world.habits.response_timeout - 8) / 1000
+    serve(world, b, think=rng.choice((0.01, rng.uniform(0.9, 3) * allowed)))
+    for number in range(rng.choice((1, 2))):
+        think = rng.choice((0.01, rng.uniform(0.9, 3) * allowed))
+        call(world, 0.1 + number * rng.uniform(0, 10), a, b, think=think, **work(rng))
+
+
+@scene()
 def nvme(world: World, rng: Random) -> None:
     """A host with keep-alive and little patience, whose target fails, and comes back."""
     a, b = world.host(), world.host()
@@ -305,9 +316,13 @@ def failover(world: World, rng: Random) -> None:
     time = rng.uniform(2, 20)
     world.at(time, "host 2 fails", b.stop)
 
-    def take_over(_: float) -> None:
+    arp = world.roce and rng.random() < 0.7
+
+    def take_over(now: float) -> None:
         c.ip = b.ip
         world.network.holders[b.ip] = c
+        if arp:
+            world.network.announce(now, c)
 
     world.at(time + rng.uniform(0.1, 10), "host 3 takes over the address of host 2", take_over)
     call(world, time + rng.uniform(0, 20), a, b, **work(rng))
@@ -325,6 +340,58 @@ def clones(world: World, rng: Random) -> None:
     for _ in range(rng.choice((2, 3, 4))):
         call(world, time, rng.choice((one, other)), server, **work(rng))
         time += rng.choice((rng.uniform(0, 1), rng.uniform(0, 30)))
+
+
+@scene()
+def mirrored(world: World, rng: Random) -> None:
+    """Two servers' machines with one CA GUID, and clients that use both."""
+    client, one, other = world.host(), world.host(guid=0x5054_00FF_FEAA_00AA), world.host(guid=0x5054_00FF_FEAA_00AA)
+    other._first_qpn = one._first_qpn
+    for server in (one, other):
+        serve(world, server, think=usual_think(rng))
+    time = 0.1
+    for _ in range(rng.choice((2, 3, 4))):
+        call(world, time, client, rng.choice((one, other)), **work(rng))
+        time += rng.choice((rng.uniform(0, 1), rng.uniform(0, 30)))
+
+
+@scene(innocent=True)
+def mesh(world: World, rng: Random) -> None:
+    """Each host connects to each other, as IPoIB and MPI programs do."""
+    hosts = [world.host() for _ in range(3)]
+    for host in hosts:
+        serve(world, host, think=usual_think(rng))
+    for one in hosts:
+        for other in hosts:
+            if one is not other and rng.random() < 0.7:
+                call(world, rng.uniform(0.1, 1), one, other, think=usual_think(rng), **work(rng))
+
+
+@scene()
+def orderly(world: World, rng: Random) -> None:
+    """A host that is shut down ends its programs first, and comes back."""
+    a, b = world.host(), world.host()
+    serve(world, b, think=usual_think(rng))
+    clients = [call(world, 0.1 + rng.uniform(0, 3), a, b, hold=None) for _ in range(rng.choice((1, 2, 3)))]
+    time = rng.uniform(4, 20)
+    for client in clients:
+        world.at(time, "client killed", client.killed)
+    _return(world, rng, a, time + rng.uniform(0.05, 30))
+    for number in range(rng.choice((1, 2))):
+        call(world, time + 30.1 + number, a, b, **work(rng))
+
+
+@scene()
+def illumos(world: World, rng: Random) -> None:
+    """One side is illumos."""
+    other = world.habit(illumos=True, strict=True)
+    a, b = rng.choice(((world.habits, other), (other, world.habits), (other, other)))
+    one, two = world.host(a), world.host(b)
+    serve(world, two, think=usual_think(rng), answer=rng.choice(("accept", "accept", "accept", "hang", "reject")))
+    for number in range(rng.choice((1, 2, 3))):
+        call(world, 0.1 + number * rng.uniform(0, 20), one, two, think=usual_think(rng), **work(rng))
+    if rng.random() < 0.3:
+        world.at(rng.uniform(0.1, 30), "host 2 fails", two.stop)
 
 
 KINDS = tuple(SCENES)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from worlds.truth import Deed, Judgement
 from worlds.world import World
 
+MISSED = "missed"  # in the place of a severity
+
 
 class Failure(NamedTuple):
     """One finding that is not true, or one deed that was not told."""
@@ -33,6 +35,10 @@ class Tally:
     expected: Counter[str] = field(default_factory=Counter)  # deeds that complete captures hold
     missed: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+
+    def wrong(self) -> Counter[str]:
+        """By code: findings that are not true."""
+        return Counter(failure.code for failure in self.failures if failure.severity != MISSED)
 
     def add(self, world: World) -> None:
         judgements, missed = world.judge()
@@ -59,4 +65,4 @@ class Tally:
 
     def _missed(self, world: World, deed: Deed) -> None:
         self.missed[deed.code] += 1
-        self.failures.append(Failure(deed.code, world.seed, world.kind, "missed", "", deed.note))
+        self.failures.append(Failure(deed.code, world.seed, world.kind, MISSED, "", deed.note))

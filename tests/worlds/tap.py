@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
 from conversation import FIRST_DAY, SECOND
 from recordings import Recording
 
-from ibcmtool.packets import Address, CmMessage, DataPacket
+from ibcmtool.packets import Address, CmMessage, DataPacket, Neighbour
 from worlds import mads
 from worlds.host import Host
 from worlds.network import Packet
 
+Item = CmMessage | DataPacket | Neighbour
 IPV4 = bytes(10) + b"\xff\xff"
 Direction = Literal["both", "from", "to"]
 
@@ -78,7 +79,7 @@ class Tap:
             if not dropped and flaws.begins <= time <= ends:
                 stamped.append((time + late, packet))
         stamped.sort(key=lambda each: each[0])
-        items: list[CmMessage | DataPacket] = []
+        items: list[Item] = []
         for time, packet in stamped:
             number = len(items) + 1
             items.append(self._item(self._by_clock(time, flaws), number, packet, flaws.cut))
@@ -90,9 +91,11 @@ class Tap:
         step = flaws.step[1] if flaws.step is not None and time >= flaws.step[0] else 0.0
         return time + flaws.ahead + step
 
-    def _item(self, time: float, number: int, packet: Packet, cut: int) -> CmMessage | DataPacket:
+    def _item(self, time: float, number: int, packet: Packet, cut: int) -> Item:
         when = FIRST_DAY + round(time * SECOND)
         source, destination = self._address(packet.source), self._address(packet.destination)
+        if packet.kind == "ARP":
+            return Neighbour(self.file, number, when, source, packet.destination_mac, ())
         if packet.kind == "DATA":
             return DataPacket(self.file, number, when, source, destination, packet.qpn)
         content, fields = packet.mad, packet.fields
@@ -113,6 +116,3 @@ class Tap:
 
     def _address(self, ip: bytes) -> Address:
         return Address(gid=IPV4 + ip) if self.roce else Address(lid=ip[-1])
-
-
-__all__ = ["Flaws", "Tap", "replace"]

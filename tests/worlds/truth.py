@@ -142,7 +142,7 @@ class Truth:
         id_.cm.plan.at(end, self._promise_over, id_, mra)
 
     def _promise_over(self, time: float, id_: Id, mra: Packet) -> None:
-        if id_.state in ("REQ_RCVD", "REP_RCVD"):
+        if id_.state in ("REQ_RCVD", "REP_RCVD") or not id_.cm.alive:
             cause = id_.heard["REP" if id_.active else "REQ"]
             self.add("R06", time, id_.host, [mra, cause], "no answer in the time that the MRA promised")
 

@@ -25,7 +25,7 @@ from worlds import scenes
 from worlds.cm import Habits
 from worlds.host import Host
 from worlds.network import Conditions, Network, Packet
-from worlds.tap import Flaws, Tap
+from worlds.tap import Flaws, Item, Tap
 from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
 
 LONGEST = 1500.0  # s from the last planned event until every timer is over
@@ -41,9 +41,8 @@ class World:
         self, seed: int, kind: str | None = None, *, left_out: Collection[int] = (), mended: Mended = ()
     ) -> None:
         self.seed, self.left_out, self.mended = seed, left_out, mended
-        rng = self.rng = Random(seed)
-        drawn = rng.choice(scenes.KINDS)
-        self.kind = kind or drawn
+        self.kind = kind or Random(seed).choice(scenes.KINDS)
+        rng = self.rng = Random(f"{self.kind} {seed}")  # a new kind leaves the worlds of the others as they are
         self.plan, self.truth = Plan(), Truth()
         conditions = Conditions.drawn(rng)
         for flaw in ("loss", "doubled", "late"):
@@ -64,6 +63,8 @@ class World:
         self.end = max((packet.sent for packet in self.network.packets), default=0.0) + AFTER
         flaws_rng = Random(rng.random())
         self.flaws = [self._flaws(flaws_rng) for _ in self.taps]
+        if len(self.taps) == 2:
+            self.flaws[1].ahead = flaws_rng.choice((0.0, 0.0, flaws_rng.uniform(-1, 1)))
         recording_rng = Random(rng.random())
         self.recordings = [
             tap.recording(flaws, recording_rng, self.end) for tap, flaws in zip(self.taps, self.flaws, strict=True)
@@ -178,7 +179,7 @@ def judge(recordings: Sequence[Recording], policy: Policy) -> Records:
     ahead = offsets([_messages(recording) for recording in recordings]) if len(recordings) > 1 else [0]
     records = Records()
     engine = Engine([InputInfo(f"{chr(ord('a') + file)}.pcap") for file in range(len(recordings))], records, policy)
-    streams: list[list[CmMessage | DataPacket]] = []
+    streams: list[list[Item]] = []
     for file, recording in enumerate(recordings):
         engine.begins(file, moment(recording.start) - ahead[file])
         items = recording.items
@@ -188,7 +189,7 @@ def judge(recordings: Sequence[Recording], policy: Policy) -> Records:
         streams[0] if len(streams) == 1 else sorted((item for each in streams for item in each), key=attrgetter("time"))
     )
     for item in merged:
-        if isinstance(item, CmMessage) or item.dest_qpn in engine.watched:
+        if not isinstance(item, DataPacket) or item.dest_qpn in engine.watched:
             engine.take(item)
     for file, end in enumerate(ends):
         engine.ends(file, end)
