@@ -44,7 +44,10 @@ def table(tally: Tally, only: str | None = None) -> str:
 
 def ladder(world: World) -> str:
     """One world: what happens in it, every packet with its fate, the deeds, and the findings with their verdicts."""
-    lines = [f"seed {world.seed}, kind {world.kind}, {world.habits}", f"network {world.network.conditions}"]
+    lines = [
+        f"seed {world.seed}, kind {world.kind}, {world.policy}, {world.habits}",
+        f"network {world.network.conditions}",
+    ]
     lines += [f"left out {world.left_out}, mended {world.mended}"] if world.left_out or world.mended else []
     for tap, flaws in zip(world.taps, world.flaws, strict=True):
         place = "between the hosts" if tap.place is None else f"at host {tap.place.number}"
@@ -64,7 +67,7 @@ def ladder(world: World) -> str:
     lines += ["", "Findings:"]
     judgements, missed = world.judge()
     verdicts = {judgement.finding.message: judgement.verdict for judgement in judgements}
-    lines += [_finding_line(finding, verdicts.get(finding.message, "-")) for finding in world.findings()[1]]
+    lines += [_finding_line(finding, verdicts.get(finding.message, "-")) for finding in world.findings()]
     lines += [f"missed: {deed.code} {deed.note}" for deed in missed]
     return "\n".join(lines)
 

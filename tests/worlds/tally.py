@@ -36,9 +36,10 @@ class Tally:
     missed: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
-    def wrong(self) -> Counter[str]:
-        """By code: findings that are not true."""
-        return Counter(failure.code for failure in self.failures if failure.severity != MISSED)
+    def worlds_with(self, *, missed: bool) -> Counter[str]:
+        """By code: worlds with a finding that is not true, or with a deed that was not told."""
+        worlds = {(failure.code, failure.seed) for failure in self.failures if (failure.severity == MISSED) == missed}
+        return Counter(code for code, _ in worlds)
 
     def add(self, world: World) -> None:
         judgements, missed = world.judge()

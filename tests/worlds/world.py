@@ -9,7 +9,8 @@ One seed makes one world. `kind` says what goes wrong in it (scenes.py); everyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import heapq
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from random import Random
@@ -28,6 +29,7 @@ from worlds.network import Conditions, Network, Packet
 from worlds.tap import Flaws, Item, Tap
 from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
 
+NEARLY_ALL_PSNS = (1 << 24) - (1 << 10)  # beyond it a PSN may have wrapped
 LONGEST = 1500.0  # s from the last planned event until every timer is over
 AFTER = 400.0  # s that a capture goes on behind the last packet
 
@@ -43,6 +45,7 @@ class World:
         self.seed, self.left_out, self.mended = seed, left_out, mended
         self.kind = kind or Random(seed).choice(scenes.KINDS)
         rng = self.rng = Random(f"{self.kind} {seed}")  # a new kind leaves the worlds of the others as they are
+        self.policy: Policy = Random(f"policy {seed}").choice(("relaxed", "relaxed", "relaxed", "relaxed", "strict"))
         self.plan, self.truth = Plan(), Truth()
         conditions = Conditions.drawn(rng)
         for flaw in ("loss", "doubled", "late"):
@@ -140,14 +143,13 @@ class World:
         shown = [self.taps[file].shown.get(frame) for file, frame in finding.frames]
         return [packet for packet in shown if packet is not None]
 
-    def findings(self, policy: Policy = "relaxed") -> tuple[Records, list[Finding]]:
+    def findings(self) -> list[Finding]:
         """What the engine says of the captures, driven as for files."""
-        records = judge(self.recordings, policy)
-        return records, records.findings
+        return judge(self.recordings, self.policy).findings
 
     def judge(self) -> tuple[list[Judgement], list[Deed]]:
         """The findings that are judged, and the deeds that a complete capture ought to have shown but did not."""
-        _, findings = self.findings()
+        findings = self.findings()
         deeds = self.truth.deeds
         judgements = [
             judgement
@@ -161,8 +163,23 @@ class World:
         return [deed.code for deed in self._expected(self.truth.deeds)] if self.complete else []
 
     def _expected(self, deeds: Sequence[Deed]) -> list[Deed]:
+        """Of these deeds, those that a complete capture must show."""
         late = self.end - AFTER / 2
-        return [deed for deed in deeds if deed.code in EXPECTED and deed.code != "X03" and deed.due <= late]
+        return [
+            deed
+            for deed in deeds
+            if deed.code in EXPECTED
+            and deed.due <= late
+            and (deed.code != "X03" or self._restart_shows(deed))
+            and (deed.code != "S06" or self.policy == "relaxed")  # else it was right to refuse
+        ]
+
+    def _restart_shows(self, deed: Deed) -> bool:
+        """Whether the PSN of its first REQ or REP afterwards is smaller than before, and that for no other reason."""
+        sent = [p for p in self.network.packets if p.sender.host is deed.host and p.kind in ("REQ", "REP")]
+        before = [packet for packet in sent if packet.sent < deed.time]
+        after = [packet for packet in sent if packet.sent >= deed.time]
+        return bool(before and after) and after[0].psn < before[-1].psn < NEARLY_ALL_PSNS
 
     def _missed(self, findings: Sequence[Finding], deeds: Sequence[Deed]) -> list[Deed]:
         told = [(finding.code, self.packets_of(finding)) for finding in findings]
@@ -179,20 +196,19 @@ def judge(recordings: Sequence[Recording], policy: Policy) -> Records:
     ahead = offsets([_messages(recording) for recording in recordings]) if len(recordings) > 1 else [0]
     records = Records()
     engine = Engine([InputInfo(f"{chr(ord('a') + file)}.pcap") for file in range(len(recordings))], records, policy)
-    streams: list[list[Item]] = []
     for file, recording in enumerate(recordings):
         engine.begins(file, moment(recording.start) - ahead[file])
-        items = recording.items
-        streams.append([replace(item, time=item.time - ahead[file]) for item in items] if ahead[file] else list(items))
     ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
-    merged = (
-        streams[0] if len(streams) == 1 else sorted((item for each in streams for item in each), key=attrgetter("time"))
-    )
-    for item in merged:
+
+    def read(file: int) -> Iterator[Item]:
+        for item in recordings[file].items:
+            yield replace(item, time=item.time - ahead[file]) if ahead[file] else item
+        engine.ends(file, ends[file])
+
+    streams = [read(file) for file in range(len(recordings))]
+    for item in streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time")):
         if not isinstance(item, DataPacket) or item.dest_qpn in engine.watched:
             engine.take(item)
-    for file, end in enumerate(ends):
-        engine.ends(file, end)
     engine.advance(max(ends))
     engine.finish()
     return records
