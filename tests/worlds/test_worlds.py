@@ -1,0 +1,148 @@
+"""Every finding is held against the truth of some hundreds of worlds; known.py lists what is known to be wrong.
+
+IBCMTOOL_WORLDS=600 tries more of each kind, and allows accordingly more. A failure names seeds, and
+`tests/worlds/run.py --kind KIND --seed SEED` shows the world.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+
+import pytest
+from conversation import FIRST_DAY
+
+from dissectors.icrc import icrc_of
+from ibcmtool.model import Confidence, Finding, Severity
+from ibcmtool.packets import CmMessage, Frame
+from ibcmtool.wire.decode import Decoder
+from ibcmtool.wire.network import PACKETS
+from worlds import mads, scenes
+from worlds.known import FALSE, MISSED, Known
+from worlds.shrink import misjudged, shrunk
+from worlds.tally import Tally
+from worlds.truth import EXPECTED, judged
+from worlds.world import World
+
+WORLDS = int(os.environ.get("IBCMTOOL_WORLDS", "80"))  # of each kind
+GUILTY = {"S01", "S03", "S04", "S06", "T01", "X03", "S12"}  # deeds of which none is done in an innocent world
+
+
+def tally(kind: str) -> Tally:
+    counts = Tally()
+    for seed in range(WORLDS):
+        counts.add(World(seed, kind))
+    return counts
+
+
+@pytest.mark.parametrize("kind", scenes.KINDS)
+def test_findings_are_true_and_deeds_are_told(kind: str) -> None:
+    counts = tally(kind)
+    for missed, known in ((False, FALSE), (True, MISSED)):
+        most: dict[str, float] = {}
+        for each in known:
+            if not each.kinds or kind in each.kinds:
+                most[each.code] = max(at_most(each), most.get(each.code, 0))
+        wrong = {code for code, count in counts.worlds_with(missed=missed).items() if count > most.get(code, 0)}
+        assert [failure for failure in counts.failures if failure.code in wrong] == []
+
+
+def at_most(known: Known) -> float:
+    """In how many worlds of one kind it may show: the average, and two standard deviations for chance."""
+    average = known.most * WORLDS / 1000
+    return average + 2 * math.sqrt(average) + 1
+
+
+@pytest.mark.parametrize("known", [*FALSE, *MISSED], ids=lambda known: f"{known.code}-{known.kind}-{known.seed}")
+def test_what_is_known_to_be_wrong_still_is(known: Known) -> None:
+    """A line of known.py that is not needed any more, or needs another world to show it, must go."""
+    assert misjudged(World(known.seed, known.kind), known.code), f"judged right by now: strike or renew {known}"
+
+
+def test_every_deed_is_done_somewhere() -> None:
+    """A deed that no world holds tests nothing."""
+    done: Counter[str] = Counter()
+    complete = 0
+    for kind in scenes.KINDS:
+        for seed in range(25):
+            world = World(seed, kind)
+            done.update({deed.code for deed in world.truth.deeds})
+            complete += world.complete
+    assert set(done) >= {*EXPECTED, "H02", "R04", "R06", "S11", "T09", "X09"}
+    assert complete > 50
+
+
+def test_nobody_is_guilty_in_an_innocent_world() -> None:
+    for kind in sorted(scenes.INNOCENT):
+        for seed in range(40):
+            assert GUILTY.isdisjoint(deed.code for deed in World(seed, kind).truth.deeds), (kind, seed)
+
+
+def test_a_seed_always_makes_the_same_world() -> None:
+    one, other = World(5, "hasty"), World(5, "hasty")
+    assert [recording.items for recording in one.recordings] == [recording.items for recording in other.recordings]
+    assert one.findings() == other.findings()
+
+
+def test_messages_are_what_the_decoder_reads() -> None:
+    """Frames that carry these MADs give the same messages."""
+    read = 0
+    for seed in range(40):
+        world = World(seed, mended=("cut",))
+        if not world.roce:
+            continue
+        for message in world.recordings[0].items:
+            if isinstance(message, CmMessage):
+                assert Decoder()(frame_of(message)) == message
+                read += 1
+    assert read > 200
+
+
+def frame_of(message: CmMessage) -> Frame:
+    packet = message.headers + message.mad
+    at = len(packet)
+    whole = packet + bytes(4)
+    whole = packet + icrc_of(whole, 14, 14 + 20 + 8, at, PACKETS["ipv4"].checked)
+    return Frame(message.file, message.frame, message.time, mads.ETHERNET, whole, len(whole))
+
+
+def finding(code: str, severity: Severity, confidence: Confidence) -> Finding:
+    return Finding(code, "", severity, confidence, "both", 1, (), (), "", "", {}, FIRST_DAY)
+
+
+def test_a_finding_is_true_by_its_packets() -> None:
+    """The truth tells a finding of a deed from the same accusation on packets that have no part in it."""
+    world = next(world for world in (World(seed, "deaf") for seed in range(100)) if "S01" in codes(world))
+    deed = next(deed for deed in world.truth.deeds if deed.code == "S01")
+    others = [packet for packet in world.network.packets if packet.first not in deed.packets]
+    accusation = finding("S01", "error", "certain")
+    for packets, verdict in ((deed.packets, "true"), (others[:1], "false"), ([], "false")):
+        judgement = judged(accusation, [deed], packets)
+        assert judgement is not None
+        assert judgement.verdict == verdict
+    assert judged(finding("T05", "error", "certain"), world.truth.deeds, deed.packets).verdict == "false"  # type: ignore[union-attr]
+    assert judged(finding("T10", "info", "certain"), world.truth.deeds, deed.packets) is None
+
+
+def test_certain_silence_is_more_than_no_answer() -> None:
+    """A DREP that was sent and lost: the DREQ got none, but its peer did answer."""
+    worlds = (World(seed, kind) for seed in range(200) for kind in ("reboot", "failover"))
+    deed = next(deed for world in worlds for deed in world.truth.deeds if deed.code == "R07" and not deed.silent)
+    for confidence, verdict in (("certain", "overclaimed"), ("probable", "true")):
+        judgement = judged(finding("R07", "warning", confidence), [deed], deed.packets)  # type: ignore[arg-type]
+        assert judgement is not None
+        assert judgement.verdict == verdict
+
+
+def test_a_world_is_shrunk_to_what_it_needs() -> None:
+    world = next(world for world in (World(seed, "deaf") for seed in range(100)) if "S01" in codes(world))
+    small = shrunk(world, lambda smaller: "S01" in codes(smaller))
+    assert "S01" in codes(small)
+    assert len(small.what) <= len(world.what)
+    assert small.network.conditions.late == small.network.conditions.doubled == 0
+    assert all(flaws.drops == 0 for flaws in small.flaws)
+
+
+def codes(world: World) -> set[str]:
+    return {deed.code for deed in world.truth.deeds}

@@ -1,0 +1,218 @@
+"""A world: hosts, consumers, a network, taps; what happens in it, what was captured of it, and what is true.
+
+    world = World(seed)
+    judgements = world.judge()
+
+One seed makes one world. `kind` says what goes wrong in it (scenes.py); everything else is drawn. To shrink a world,
+`left_out` names consumers and events, by their numbers, that it is to be without, and `mended` the flaws.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from random import Random
+
+from conversation import Records
+from lives import Plan
+from recordings import Recording, moment, offsets
+
+from ibcmtool.engine.engine import Engine
+from ibcmtool.model import Finding, InputInfo, Policy
+from ibcmtool.packets import CmMessage, DataPacket
+from worlds import scenes
+from worlds.cm import Habits
+from worlds.host import Host
+from worlds.network import Conditions, Network, Packet
+from worlds.tap import Flaws, Item, Tap
+from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
+
+NEARLY_ALL_PSNS = (1 << 24) - (1 << 10)  # beyond it a PSN may have wrapped
+LONGEST = 1500.0  # s from the last planned event until every timer is over
+AFTER = 400.0  # s that a capture goes on behind the last packet
+
+Mended = Collection[str]  # of "loss", "doubled", "late", "drops", "disorder", "cut", "direction", "span", "step"
+
+
+class World:
+    """One seed's world, run to its end when it is made."""
+
+    def __init__(
+        self, seed: int, kind: str | None = None, *, left_out: Collection[int] = (), mended: Mended = ()
+    ) -> None:
+        self.seed, self.left_out, self.mended = seed, left_out, mended
+        self.kind = kind or Random(seed).choice(scenes.KINDS)
+        rng = self.rng = Random(f"{self.kind} {seed}")  # a new kind leaves the worlds of the others as they are
+        self.policy: Policy = Random(f"policy {seed}").choice(("relaxed", "relaxed", "relaxed", "relaxed", "strict"))
+        self.plan, self.truth = Plan(), Truth()
+        conditions = Conditions.drawn(rng)
+        for flaw in ("loss", "doubled", "late"):
+            if flaw in mended:
+                setattr(conditions, flaw, 0.0)
+        self.network = Network(self.plan, Random(rng.random()), conditions)
+        self.roce = rng.random() < 0.85
+        self.habits = Habits(response_timeout=rng.choice((20, 20, 22, 18)), max_cm_retries=rng.choice((15, 7, 7, 3)))
+        self.hosts: list[Host] = []
+        self.what: list[str] = []  # the consumers and events, in words
+        self.events: list[tuple[int, float]] = []
+        self._numbers = 0
+        self.taps: list[Tap] = []
+        self._last = 0.0
+        scenes.SCENES[self.kind](self, Random(rng.random()))
+        self._place_taps(Random(rng.random()))
+        self.plan.run(self._last + LONGEST)
+        self.end = max((packet.sent for packet in self.network.packets), default=0.0) + AFTER
+        flaws_rng = Random(rng.random())
+        self.flaws = [self._flaws(flaws_rng) for _ in self.taps]
+        if len(self.taps) == 2:
+            self.flaws[1].ahead = flaws_rng.choice((0.0, 0.0, flaws_rng.uniform(-1, 1)))
+        recording_rng = Random(rng.random())
+        self.recordings = [
+            tap.recording(flaws, recording_rng, self.end) for tap, flaws in zip(self.taps, self.flaws, strict=True)
+        ]
+
+    # -- what a scene makes ----------------------------------------------------------------------------------------
+
+    def host(self, habits: Habits | None = None, *, guid: int | None = None) -> Host:
+        """One more host."""
+        number = len(self.hosts) + 1
+        host = Host(self.network, self.truth, Random(self.rng.random()), number, habits or self.habits, guid=guid)
+        host.queries = 0.0 if self.roce else 0.1
+        self.hosts.append(host)
+        return host
+
+    def habit(self, **changes: bool | int) -> Habits:
+        """The CM of this world with other habits."""
+        return replace(self.habits, **changes)  # type: ignore[arg-type]
+
+    def at(self, time: float, what: str, action: Callable[[float], None]) -> None:
+        """Something happens at a time, unless it is left out."""
+        self._numbers += 1
+        if self._numbers in self.left_out:
+            return
+        self.what.append(f"{self._numbers}: {time:.3f} {what}")
+        self._last = max(self._last, time)
+        self.plan.at(time, action)
+
+    @property
+    def events_planned(self) -> int:
+        """How many things happen by themselves."""
+        return self._numbers
+
+    # -- the captures ----------------------------------------------------------------------------------------------
+
+    def _place_taps(self, rng: Random) -> None:
+        where = rng.choice(("one", "one", "one", "midway", "both"))
+        places: list[Host | None]
+        if where == "midway":
+            places = [None]
+        elif where == "both":
+            places = [self.hosts[0], self.hosts[1]]
+        else:
+            places = [rng.choice(self.hosts[:2])]
+        for file, place in enumerate(places):
+            tap = Tap(file, place, self.roce)
+            self.taps.append(tap)
+            self.network.watchers.append(tap.watch)
+
+    def _flaws(self, rng: Random) -> Flaws:
+        flaws = Flaws.drawn(rng, max((packet.sent for packet in self.network.packets), default=1.0))
+        right = Flaws()
+        for name in ("drops", "disorder", "cut", "direction", "step"):
+            if name in self.mended:
+                setattr(flaws, name, getattr(right, name))
+        if "span" in self.mended:
+            flaws.begins, flaws.ends = right.begins, right.ends
+        return flaws
+
+    @property
+    def complete(self) -> bool:
+        """Whether the captures show every packet of the first two hosts, each in its place."""
+        seen = {packet for tap in self.taps for _, packet in tap.seen}
+        return all(flaws.none for flaws in self.flaws) and seen.issuperset(self.network.packets)
+
+    @property
+    def innocent(self) -> bool:
+        """Whether nobody did anything wrong, and nothing failed but the wire."""
+        return self.kind in scenes.INNOCENT
+
+    def packets_of(self, finding: Finding) -> list[Packet]:
+        """The packets that a finding names by their frames."""
+        shown = [self.taps[file].shown.get(frame) for file, frame in finding.frames]
+        return [packet for packet in shown if packet is not None]
+
+    def findings(self) -> list[Finding]:
+        """What the engine says of the captures, driven as for files."""
+        return judge(self.recordings, self.policy).findings
+
+    def judge(self) -> tuple[list[Judgement], list[Deed]]:
+        """The findings that are judged, and the deeds that a complete capture ought to have shown but did not."""
+        findings = self.findings()
+        deeds = self.truth.deeds
+        judgements = [
+            judgement
+            for finding in findings
+            if (judgement := judged(finding, deeds, self.packets_of(finding))) is not None
+        ]
+        return judgements, self._missed(findings, deeds) if self.complete else []
+
+    def expected(self) -> list[str]:
+        """The codes of the deeds that the captures must show."""
+        return [deed.code for deed in self._expected(self.truth.deeds)] if self.complete else []
+
+    def _expected(self, deeds: Sequence[Deed]) -> list[Deed]:
+        """Of these deeds, those that a complete capture must show."""
+        late = self.end - AFTER / 2
+        return [
+            deed
+            for deed in deeds
+            if deed.code in EXPECTED
+            and deed.due <= late
+            and (deed.code != "X03" or self._restart_shows(deed))
+            and (deed.code != "S06" or self.policy == "relaxed")  # else it was right to refuse
+        ]
+
+    def _restart_shows(self, deed: Deed) -> bool:
+        """Whether the PSN of its first REQ or REP afterwards is smaller than before, and that for no other reason."""
+        sent = [p for p in self.network.packets if p.sender.host is deed.host and p.kind in ("REQ", "REP")]
+        before = [packet for packet in sent if packet.sent < deed.time]
+        after = [packet for packet in sent if packet.sent >= deed.time]
+        return bool(before and after) and after[0].psn < before[-1].psn < NEARLY_ALL_PSNS
+
+    def _missed(self, findings: Sequence[Finding], deeds: Sequence[Deed]) -> list[Deed]:
+        told = [(finding.code, self.packets_of(finding)) for finding in findings]
+        missed = []
+        for deed in self._expected(deeds):
+            codes = EXPECTED[deed.code]
+            if not any(code in codes and deed.shows_in(packets) for code, packets in told):
+                missed.append(deed)
+        return missed
+
+
+def judge(recordings: Sequence[Recording], policy: Policy) -> Records:
+    """As the driver for files does: frames of an input in their order, inputs merged by time."""
+    ahead = offsets([_messages(recording) for recording in recordings]) if len(recordings) > 1 else [0]
+    records = Records()
+    engine = Engine([InputInfo(f"{chr(ord('a') + file)}.pcap") for file in range(len(recordings))], records, policy)
+    for file, recording in enumerate(recordings):
+        engine.begins(file, moment(recording.start) - ahead[file])
+    ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
+
+    def read(file: int) -> Iterator[Item]:
+        for item in recordings[file].items:
+            yield replace(item, time=item.time - ahead[file]) if ahead[file] else item
+        engine.ends(file, ends[file])
+
+    streams = [read(file) for file in range(len(recordings))]
+    for item in streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time")):
+        if not isinstance(item, DataPacket) or item.dest_qpn in engine.watched:
+            engine.take(item)
+    engine.advance(max(ends))
+    engine.finish()
+    return records
+
+
+def _messages(recording: Recording) -> Recording:
+    return recording._replace(items=[item for item in recording.items if isinstance(item, CmMessage)])
