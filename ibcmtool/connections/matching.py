@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dissectors.recognition import MAD_SIZE
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
 from ibcmtool.messages import Dreq, Fields, Mra, Rej, Req, Rtu
 from ibcmtool.model import Connection, Role, Step
@@ -13,12 +14,13 @@ from ibcmtool.packets import CmMessage
 # that were apart; the same PSN later than this is a sender whose PSN does not count. Two files may have clocks any time
 # apart.
 COPY_WINDOW: Final = 10_000_000_000
+COMPARABLE: Final = 32  # bytes of a MAD: its header with the TransactionID, and the Communication IDs
 
 
 def continues(known: Connection, message: CmMessage) -> bool:
     """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
     first = known.steps[0].message
-    if any(is_copy(step.message, message) for step in known.steps if step.message.mad == message.mad):
+    if any(is_copy(step.message, message) for step in known.steps):
         return True
     same_content = first.mad[24:] == message.mad[24:]
     if not (same_content or first.tid == message.tid):
@@ -27,12 +29,20 @@ def continues(known: Connection, message: CmMessage) -> bool:
     return not closed
 
 
+def same_mad(one: CmMessage, other: CmMessage) -> bool:
+    """Whether two messages have the same MAD, as far as both were captured: one input may cut what another has."""
+    if one.mad == other.mad:
+        return True
+    size = min(len(one.mad), len(other.mad))
+    return MAD_SIZE > size >= COMPARABLE and one.file != other.file and one.mad[:size] == other.mad[:size]
+
+
 def is_copy(earlier: CmMessage, message: CmMessage) -> bool:
     """Whether this is the very same packet, captured again: a repetition by the sender has another BTH PSN."""
     return (
         earlier.psn is not None
         and earlier.psn == message.psn
-        and earlier.mad == message.mad
+        and same_mad(earlier, message)
         and (earlier.file != message.file or abs(message.time - earlier.time) < COPY_WINDOW)
     )
 
@@ -42,7 +52,7 @@ def earlier_sends(connection: Connection, sender: Role, message: CmMessage) -> t
     first = None
     for step in connection.steps:
         earlier = step.message
-        if earlier.mad == message.mad and step.sender == sender:
+        if step.sender == sender and same_mad(earlier, message):
             if is_copy(earlier, message):
                 return first, step
             first = first or step

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ibcmtool.connections.matching import same_mad
 from ibcmtool.packets import Address, CmMessage, Transport
 
 PSN_RANGE: Final = 1 << 24
@@ -132,7 +133,7 @@ class Traces:
             sources[message.source] = Trace(message, psn)
             return "next"
         standing = trace.note(message, psn)
-        if standing == "restart" and any(gap.after.mad == message.mad for gap in self._restarts(message)):
+        if standing == "restart" and any(same_mad(gap.after, message) for gap in self._restarts(message)):
             return "copy"  # another input has shown it already
         return standing
 

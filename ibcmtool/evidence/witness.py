@@ -50,6 +50,12 @@ class Witness:
             return Ground("same machine", "weakened", "one CA GUID has two addresses")
         return Ground("same machine", "proved" if self._traces.runs_on(now.address, start, end) else "unopposed")
 
+    def same_port(self, before: End, now: End) -> Ground:
+        """Both are ends of one machine, whatever it did in between: a GUID that is at two addresses may be cloned."""
+        if before.address == now.address:
+            return Ground("same machine", "proved")
+        return Ground("same machine", "weakened", f"its CA GUID is at {address_text(before.address)} too")
+
     def in_order(self, file: int) -> bool:
         """Whether no message of an input stands before one that its sender had sent earlier."""
         return self._traces.disorder(file) == 0

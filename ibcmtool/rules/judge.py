@@ -132,6 +132,8 @@ class Judge:
         for verdict in verdicts:
             grounds = list(verdict.rests_on)
             if "complete" in rule.rests_on:
+                if not self.context.completeness.in_one_stretch((event.connection, *verdict.related)):
+                    continue  # nothing is known of what lies between
                 grounds += self.context.witness.gaps((event.connection, *verdict.related), event.time)
             if refuted(grounds):
                 continue

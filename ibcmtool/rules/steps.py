@@ -92,13 +92,21 @@ def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewai
     A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry. Nor
     may anything have ended the old connection unseen before its timewait is said to begin.
     """
-    old, timewait = conflict.other, conflict.other.end(conflict.owner).timewait
-    if not conflict.newest or timewait is None or not timewait.start <= step.message.time < timewait.maximum:
+    old, owner = conflict.other, conflict.other.end(conflict.owner)
+    timewait, time = owner.timewait, latest_time(step, context)
+    if not conflict.newest or timewait is None or not (timewait.start <= time < timewait.maximum):
         return None
+    if owner.address != step.message.source:
+        return None  # another port, or another machine with the same CA GUID
     if conflict.owner_state not in CLOSED_STATES or old.established is None or old.stale_by is not None:
         return None
     last = max((said.message.time for said in old.steps if said.message.time <= timewait.start), default=0)
     return timewait if context.covered(old, last, timewait.start) else None
+
+
+def latest_time(step: Step, context: Context) -> int:
+    """The latest time at which this message may have passed, where an input has messages out of order."""
+    return step.message.time + (0 if context.witness.in_order(step.message.file) else DISORDER)
 
 
 def starting_psn(connection: Connection, role: Role) -> int | None:

@@ -5,6 +5,7 @@ No single message shows it. Bounded by the number of ports and inputs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ibcmtool.connections.codes import TIMEOUT
@@ -17,6 +18,7 @@ ANSWERS: Final = frozenset({"MRA", "REP", "RTU", "DREP", "APR", "SIDR_REP"})  # 
 ABOUT_A_MESSAGE: Final = (0, 1)  # Message Rejected: REQ, REP
 
 SETTLED: Final = 10_000_000_000  # ns after the first message; until then connections have begun before the capture
+MOST_JUMPS: Final = 64
 FRAMES_KEPT: Final = 8
 
 PSN_RANGE: Final = 1 << 24
@@ -45,6 +47,7 @@ class Completeness:
             known.step_back(message)
         else:
             known.latest = time
+        known.previous = time
         numbers, psn = known.sources.get(source), message.psn
         if numbers is None:
             known.sources[source] = Numbers(psn, message.transport)
@@ -71,6 +74,16 @@ class Completeness:
             if len(silence.frames) < FRAMES_KEPT:
                 silence.frames += tuple((step.message.file, step.message.frame) for step in answers)
 
+    def in_one_stretch(self, connections: Iterable[Connection]) -> bool:
+        """Whether time never went back while the messages of these connections were captured."""
+        frames: dict[int, list[int]] = {}
+        for connection in connections:
+            for step in connection.steps:
+                frames.setdefault(step.message.file, []).append(step.message.frame)
+        return not any(
+            min(numbers) < jump <= max(numbers) for file, numbers in frames.items() for jump in self.inputs[file].jumps
+        )
+
     def speakers(self) -> set[Address]:
         """Whoever sent a CM message, in any input."""
         return {source for known in self.inputs.values() for source in known.sources}
@@ -79,11 +92,12 @@ class Completeness:
 class Input:
     """Who speaks in one input, and its times."""
 
-    __slots__ = ("frame", "largest", "latest", "sources", "steps", "time")
+    __slots__ = ("frame", "jumps", "largest", "latest", "previous", "sources", "steps", "time")
 
     def __init__(self, time: int) -> None:
         self.sources: dict[Address, Numbers] = {}
-        self.latest = time
+        self.latest = self.previous = time
+        self.jumps: list[int] = []  # frames at which time goes back, the first ones
         self.largest = 0  # step back, in ns
         self.frame = self.time = 0  # of the message that makes it
         self.steps = 0  # messages that are earlier than one before them by more than DISORDER
@@ -92,6 +106,8 @@ class Input:
         """A message that is earlier than one before it."""
         back = self.latest - message.time
         self.steps += back > DISORDER
+        if self.previous - message.time > DISORDER and len(self.jumps) < MOST_JUMPS:
+            self.jumps.append(message.frame)
         if back > self.largest:
             self.largest, self.frame, self.time = back, message.frame, message.time
 

@@ -35,6 +35,7 @@ F16 = rule(
     " Silent for XRC and for an old connection that carried no data. IPoIB connected mode starts every REQ at PSN 0:"
     " no habit is told of it.",
     advice="Draw each starting PSN at random, and keep a QPN out of use until its timewait is over.",
+    rests_on=("complete",),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from ibcmtool.connections.connection_index import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Fields, Mra, Rep
 from ibcmtool.model import PEER, Connection, Role, Step
@@ -120,7 +120,10 @@ def retransmit_too_early(connection: Connection, step: Step, context: Context) -
         f"{step.message.type} sent again after {duration(gap)}; the {'Remote' if role == 'active' else 'Local'} CM"
         f" Response Timeout gives its answer {duration(wait.minimum)}.",
         {"gap": Duration(gap), "wait": Duration(wait.minimum), "send": len(tries), "target_ack_delay": delay},
-        (weakened("timer") if on_ack_scale else one_clock(earlier, step, otherwise="weakened"),),
+        (
+            weakened("timer") if on_ack_scale else one_clock(earlier, step, otherwise="weakened"),
+            Ground("order", "weakened", "the earlier one may have been held up on its way"),
+        ),
         steps=(earlier, step),
         severity="info" if on_ack_scale else None,
     )

@@ -96,6 +96,7 @@ def _still_held(
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
         witness.same_machine(old.peer(conflict.owner), holder, then, now),
+        witness.same_port(old.end(conflict.owner), owner),
     ]
 
 

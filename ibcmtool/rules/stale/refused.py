@@ -49,7 +49,7 @@ def stale_refused(connection: Connection, event: Event, context: Context) -> Ver
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence = numbers(conflict, refused.message.time)
     if conflict.other.stale_by is connection:
-        yield _first_refusal(event, conflict, kind, (refused, reject), evidence)
+        yield _first_refusal(event, conflict, kind, (refused, reject), evidence, context)
     else:
         yield _further_refusal(conflict, kind, (refused, reject), evidence)
 
@@ -59,7 +59,12 @@ def _conflict_with(connection: Connection, old: Connection | None) -> Conflict |
 
 
 def _first_refusal(
-    event: Event, conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]
+    event: Event,
+    conflict: Conflict,
+    kind: str,
+    steps: tuple[Step, Step],
+    evidence: dict[str, Value],
+    context: Context,
 ) -> Verdict:
     """The attempt that proved the old connection stale: who holds it, since when and until when."""
     connection, old, dreq = event.connection, conflict.other, event.step
@@ -97,7 +102,9 @@ def _first_refusal(
     )
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
-    return Verdict(sentence, evidence, steps=steps, related=(old,), advice=advice)
+    last = last_message(old, reject.message.time)
+    said = () if dreq is not None else (context.witness.complete(reject.message.source, last, reject.message.time),)
+    return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
 
 
 def _since(old: Connection, time: int) -> str:

@@ -18,7 +18,7 @@ from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Conflict, Connection, Step, Timewait
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first
-from ibcmtool.rules.steps import DISORDER, broken_timewait, conflicts_at, starting_psn
+from ibcmtool.rules.steps import broken_timewait, conflicts_at, latest_time, starting_psn
 from ibcmtool.values import Duration, Qpn, Time
 
 ENOUGH_REUSES: Final = 3  # T08 is a statistic, not a single case
@@ -34,10 +34,8 @@ def _reuses(
         timewait = broken_timewait(conflict, step, context)
         if timewait is None:
             continue
-        now = step.message.time
-        if not context.witness.in_order(step.message.file):
-            now += DISORDER  # it may have come later than it stands here
-        if now < timewait.maximum and surely == (now < timewait.minimum and not timewait.assumed):
+        now = latest_time(step, context)
+        if surely == (now < timewait.minimum and not timewait.assumed):
             yield conflict, timewait
 
 
