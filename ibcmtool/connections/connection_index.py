@@ -108,9 +108,11 @@ class ConnectionIndex:
         found = self._by_pair(local, remote, message)
         of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
         if of_req and (found is None or found[0].closed is not None):
-            # Of CMs that always use the same ids, the newest life that has no answer yet.
-            waiting = [known for known in self._active_ids.get(remote, ()) if known.passive.comm_id is None]
-            found = _newest(waiting if found else self._active_ids.get(remote, ()), "passive", message) or found
+            over = found  # of a CM that always uses the same ids an answer belongs to the newest life without one
+            waiting = [known for known in self._active_ids.get(remote, ()) if not over or known.passive.comm_id is None]
+            found = _newest(waiting, "passive", message)
+            if found is None and over is not None and over[0].steps[0].message.tid == message.tid:
+                found = over
         if found is None:
             found = self._without_reply(local, remote, message)
         return found

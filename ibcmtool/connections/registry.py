@@ -132,6 +132,8 @@ class Registry:
         closed, request = connection.closed, connection.steps[0]
         if closed is None or connection.request is None or message.type != "REP" or request.message.type != "REQ":
             return None
+        if message.tid != request.message.tid or connection.passive.restarted is not None or connection.reject:
+            return None
         late = next((copy for copy in request.sightings if copy.time > closed), None)
         again = replace(request.message, time=message.time)
         if late is not None:

@@ -121,11 +121,13 @@ class Traces:
 
     def __init__(self) -> None:
         self.inputs: dict[int, dict[Address, Trace]] = {}  # by input and sender
+        self._unnumbered: set[Address] = set()
 
     def note(self, message: CmMessage) -> Standing:
         """A CM message, in the order of its input."""
         psn = message.psn
         if psn is None:
+            self._unnumbered.add(message.source)
             return "next"
         sources = self.inputs.setdefault(message.file, {})
         trace = sources.get(message.source)
@@ -177,6 +179,10 @@ class Traces:
         for file, sources in self.inputs.items():
             if file != message.file and message.source in sources:
                 yield from (gap for gap in sources[message.source].breaks if gap.restart)
+
+    def knows(self, address: Address) -> bool:
+        """Whether this port was heard, by messages with a PSN or, from live probes, without."""
+        return address in self._unnumbered or any(address in sources for sources in self.inputs.values())
 
     def delay(self, message: CmMessage) -> int:
         """How far (ns) this message, the newest of its input, stands behind one that was sent after it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ibcmtool.connections.matching import ADDRESSED, VARIANTS, misaddressed, variant
 from ibcmtool.connections.tables import JOINT
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.model import Connection, Disposition, Role, State, Step
 from ibcmtool.packets import CmMessage
 
@@ -15,6 +16,8 @@ def transition(connection: Connection, sender: Role, message: CmMessage, first: 
     active, passive, kind = connection.active.state, connection.passive.state, message.type
     if kind in ADDRESSED and misaddressed(connection, sender, message):
         return active, passive, "ignored"  # the receiver does not take it for this connection
+    if kind == "DREQ" and first is None and _is_answered(connection, sender, message):
+        return active, passive, "accepted"
     known = JOINT.get((active, passive, sender, kind if kind not in VARIANTS else variant(message)))
     if kind == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
         # Captured behind its own answer: it shows what was missing, not that the REP was lost.
@@ -28,3 +31,13 @@ def transition(connection: Connection, sender: Role, message: CmMessage, first: 
         if unmoved and disposition != "unexpected":
             disposition = "duplicate"
     return active_after, passive_after, disposition
+
+
+def _is_answered(connection: Connection, sender: Role, dreq: CmMessage) -> bool:
+    """Whether the answer to this DREQ was captured right before it: the close is that pair."""
+    asked = any(step.message.type == "DREQ" and step.sender == sender for step in connection.steps)
+    if asked or connection.end(sender).state != "TIMEWAIT":
+        return False
+    before = connection.steps[-1]
+    answer = before.message.type == "DREP" and before.sender != sender
+    return answer and dreq.time - before.message.time <= DISORDER

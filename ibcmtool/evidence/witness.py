@@ -26,6 +26,12 @@ class Witness:
         lived_on = self._traces.runs_on(port, start, end)
         return Ground("complete", "proved" if lived_on or self._traces.restart(port, start, end) else "unopposed")
 
+    def heard(self, port: Address) -> Ground:
+        """What this port sends is in the capture at all."""
+        if self._traces.knows(port):
+            return Ground("complete", "unopposed")
+        return Ground("complete", "weakened", f"nothing that {address_text(port)} sent was captured")
+
     def silent(self, port: Address, start: int, end: int) -> Ground:
         """This port sent nothing from `start` to `end` that was not captured: proved by what it sent later, or open."""
         known = self.complete(port, start, end)

@@ -9,6 +9,7 @@ from ibcmtool.connections.codes import EXTENDED, MRA_OF_LAP, MRA_OF_REP, MRA_OF_
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
@@ -86,7 +87,7 @@ def conflicts_at(connection: Connection, step: Step) -> Sequence[Conflict]:
     return connection.request_conflicts if step.message.type == "REQ" else connection.reply_conflicts
 
 
-def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewait | None:
+def broken_timewait(conflict: Conflict, reuser: End, step: Step, context: Context) -> Timewait | None:
     """The owner's own timewait, which may not be over when a QPN is used again in `step`; None: that is no reproach.
 
     A QP that never carried data needs no timewait: an attempt that was refused is no reason to accuse its retry. Nor
@@ -94,11 +95,15 @@ def broken_timewait(conflict: Conflict, step: Step, context: Context) -> Timewai
     """
     old, owner = conflict.other, conflict.other.end(conflict.owner)
     timewait, time = owner.timewait, latest_time(step, context)
+    if conflict.owner_state == "DREQ_SENT":  # it has not even let go: its timewait begins no sooner than that
+        dreqs = [said.message.time for said in of_type(old, "DREQ", sender=owner.role)]
+        timewait = computed(dreqs[-1], old.request, old.reply, owner.role) if dreqs else None
     if not conflict.newest or timewait is None or not (timewait.start <= time < timewait.maximum):
         return None
-    if owner.address != step.message.source:
+    if owner.address != reuser.address:
         return None  # another port, or another machine with the same CA GUID
-    if conflict.owner_state not in CLOSED_STATES or old.established is None or old.stale_by is not None:
+    closing = conflict.owner_state in CLOSED_STATES or conflict.owner_state == "DREQ_SENT"
+    if not closing or old.established is None or old.stale_by is not None:
         return None
     last = max((said.message.time for said in old.steps if said.message.time <= timewait.start), default=0)
     return timewait if context.covered(old, last, timewait.start) else None

@@ -81,7 +81,10 @@ class Completeness:
             for step in connection.steps:
                 frames.setdefault(step.message.file, []).append(step.message.frame)
         return not any(
-            min(numbers) < jump <= max(numbers) for file, numbers in frames.items() for jump in self.inputs[file].jumps
+            min(numbers) < jump <= max(numbers)
+            for file, numbers in frames.items()
+            if file in self.inputs
+            for jump in self.inputs[file].jumps
         )
 
     def speakers(self) -> set[Address]:

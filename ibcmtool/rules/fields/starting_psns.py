@@ -57,7 +57,11 @@ def _indistinguishable(connection: Connection, step: Step, context: Context) -> 
     if connection.late_duplicate_of is not None or is_xrc(connection):
         return
     for role, conflict in conflicts(connection):
-        old, owner, timewait = conflict.other, conflict.owner, broken_timewait(conflict, step, context)
+        old, owner, timewait = (
+            conflict.other,
+            conflict.owner,
+            broken_timewait(conflict, connection.end(role), step, context),
+        )
         if timewait is None or not conflict.same_peer or is_xrc(old):
             continue
         starts = [

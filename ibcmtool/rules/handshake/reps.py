@@ -50,7 +50,7 @@ def rep_without_req(connection: Connection, step: Step, context: Context) -> Ver
             f"REP to {address(message.destination)} names Remote Communication ID {comm_id(named)}, but no REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
             {"remote_comm_id": known(CommId, named), "tid": Tid(message.tid), "capture_age": Duration(age)},
-            (unopposed("complete"),),
+            (context.witness.complete(message.destination, message.time - LONGEST_REQUEST_SPAN, message.time),),
         )
 
 

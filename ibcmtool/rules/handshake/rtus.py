@@ -52,6 +52,7 @@ def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdi
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
         {"remote_comm_id": known(CommId, named), "reply_comm_id": known(CommId, given[-1])},
+        (context.witness.complete(connection.passive.address, replies[0].message.time, step.message.time),),
         steps=(replies[-1], step),
     )
 
@@ -111,6 +112,7 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
+        (context.witness.complete(connection.active.address, tries[0].message.time, event.time),),
         steps=(tries[0], tries[-1]),
     )
 

@@ -41,6 +41,8 @@ def stale_req_accepted(connection: Connection, step: Step, context: Context) -> 
         return
     request = of_type(connection, "REQ")[0]
     for conflict in held(connection.request_conflicts, request.message.time, context):
+        if conflict.other.peer(conflict.owner).state in CLOSED_STATES:
+            continue  # it was refused first, and accepted when it came again
         yield _accepted(connection, conflict, request, step, context)
 
 
@@ -142,6 +144,8 @@ S06 = rule(
 def timewait_req_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or context.policy == "strict":
         return
+    if not context.witness.in_order(step.message.file):
+        return  # the refusal may have come before the close
     if not any(c.same_peer and c.peer_state not in CLOSED_STATES for c in connection.request_conflicts):
         yield from _in_timewait(connection, step, context, "refused it with REJ 10", "warning")
 

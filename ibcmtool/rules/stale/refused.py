@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
-from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn, times
 from ibcmtool.model import PEER, Conflict, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale
 from ibcmtool.rules.stale.holders import last_message, numbers
-from ibcmtool.rules.steps import between, conflicts, of_type, sender_end
+from ibcmtool.rules.steps import DISORDER, between, conflicts, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, Time, Value
 
@@ -103,7 +103,9 @@ def _first_refusal(
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
     last = last_message(old, reject.message.time)
-    said = () if dreq is not None else (context.witness.complete(reject.message.source, last, reject.message.time),)
+    said = [] if dreq is not None else [context.witness.complete(reject.message.source, last, reject.message.time)]
+    if reject.message.time - last < DISORDER and not context.witness.in_order(reject.message.file):
+        said.append(Ground("order", "weakened", "messages are out of order around the refusal"))
     return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
 
 

@@ -45,7 +45,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
         f"connection {old.id} with the same id is {'in timewait' if closed else 'open'} (opened "
         f"{duration(time - old.opened)} before).",
         {"comm_id": CommId(identifier), "age": Duration(time - old.opened)},
-        (unopposed("same machine"),),
+        (unopposed("same machine"), context.witness.heard(old.peer(conflict.owner).address)),
         related=(old,),
     )
 

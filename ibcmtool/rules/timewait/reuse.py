@@ -31,7 +31,8 @@ def _reuses(
     if connection.late_duplicate_of is not None:
         return
     for conflict in conflicts_at(connection, step):
-        timewait = broken_timewait(conflict, step, context)
+        reuser = connection.active if step.message.type == "REQ" else connection.passive
+        timewait = broken_timewait(conflict, reuser, step, context)
         if timewait is None:
             continue
         now = latest_time(step, context)

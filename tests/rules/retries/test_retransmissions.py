@@ -72,8 +72,7 @@ def test_again_before_the_answer_was_due(kind: str) -> None:
     assert "after 3.5 s" in finding.message
     assert "4.1 s" in finding.message
     assert finding.evidence["gap"] == Duration(3_500_000_000)
-    # 3.5 s is far above the ACK scale of the DREQ, so illumos may have sent that one.
-    assert finding.severity == ("info" if kind == "DREQ" else "warning")
+    assert (finding.severity, finding.confidence) == ("info", "possible")  # the first may have been held up
 
 
 def test_again_when_linux_does() -> None:
@@ -91,7 +90,7 @@ def test_dreq_faster_than_the_ack_delay() -> None:
     dreq = talk.active(1, "DREQ")
     talk.again(1.05, dreq)
     finding = run(talk).only("R02")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("info", "possible")  # the first may have been held up
 
 
 def test_each_side_has_its_own_timeout() -> None:
@@ -127,14 +126,16 @@ def test_req_again_although_an_mra_asked_for_time() -> None:
 
 
 def test_req_again_although_eight_mras_asked_for_time() -> None:
-    """R03: seven may be lost, eight are ignored."""
-    talk = Conversation()
-    req = talk.active(0, "REQ")
-    mra = talk.passive(0.5, "MRA", service_timeout=24)
+    """R03: seven may be lost, eight are ignored, if the capture has all of them."""
+    early = Conversation()
+    early.establish(0)
+    talk = early.another()
+    req = talk.active(100, "REQ")
+    mra = talk.passive(100.5, "MRA", service_timeout=24)
     for number in range(1, 9):
-        talk.again(6.4 * number, req)
-        talk.again(6.4 * number + 0.1, mra)
-    *lost, ignored = run(talk).of("R03")
+        talk.again(100 + 6.4 * number, req)
+        talk.again(100 + 6.4 * number + 0.1, mra)
+    *lost, ignored = run(early).of("R03")
     assert {finding.severity for finding in lost} == {"info"}
     assert (ignored.severity, ignored.confidence) == ("warning", "probable")
     assert ignored.evidence["mras"] == 8
