@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from worlds.cm import CONNECTED, Id
 from worlds.host import Host, Use
+from worlds.ids import CONNECTED, Id
 
 Manner = Literal["disconnect", "destroy", "stay"]
 SERVICE = 0x0000000001061C06  # RDMA TCP port 7174

@@ -12,8 +12,8 @@ from lives import Plan
 from ibcmtool.messages import Fields
 
 if TYPE_CHECKING:
-    from worlds.cm import Id
     from worlds.host import Boot, Host
+    from worlds.ids import Id
 
 FIRST_HOP = 10e-6  # seconds from a host to a tap at its own port
 QUICKEST, SLOWEST = 50e-6, 4e-3  # from host to host

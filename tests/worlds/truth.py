@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ibcmtool.connections.timers import SECOND, exponent, linux
 from ibcmtool.model import Finding
-from worlds.cm import ACK_TIMEOUT, MRA_TIMEOUT, TIMEWAIT, Id, allowed
+from worlds.ids import MRA_TIMEOUT, Id
 from worlds.network import Packet
 
 if TYPE_CHECKING:
@@ -250,6 +250,3 @@ def judged(finding: Finding, deeds: list[Deed], packets: list[Packet]) -> Judgem
             over = code in ABOUT_SILENCE and finding.confidence == "certain" and not deed.silent
             return Judgement(finding, "overclaimed" if over else "true", deed)
     return Judgement(finding, "false", None)
-
-
-__all__ = ["ACK_TIMEOUT", "EXPECTED", "TIMEWAIT", "Deed", "Judgement", "Truth", "allowed", "judged"]

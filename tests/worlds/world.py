@@ -23,8 +23,8 @@ from ibcmtool.engine.engine import Engine
 from ibcmtool.model import Finding, InputInfo, Policy
 from ibcmtool.packets import CmMessage, DataPacket
 from worlds import scenes
-from worlds.cm import Habits
 from worlds.host import Host
+from worlds.ids import Habits
 from worlds.network import Conditions, Network, Packet
 from worlds.tap import Flaws, Item, Tap
 from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
