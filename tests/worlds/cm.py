@@ -160,7 +160,9 @@ class Cm(CmBase):
             return
         if id_.use is None or id_.use.qpn != fields.remote_qpn:
             return
-        if id_.state == "TIMEWAIT":
+        if id_.state == "TIMEWAIT" and self.habits.deaf_in_timewait:
+            self.truth.add("T06", time, self.host, [packet], "does not answer a DREQ that came again")
+        elif id_.state == "TIMEWAIT":
             self._drep(time, id_, packet)
         elif id_.state in ("REP_SENT", "ESTABLISHED", "DREQ_SENT"):
             self._note(time, id_, packet)

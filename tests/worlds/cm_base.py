@@ -159,8 +159,11 @@ class CmBase:
         packet.first.answered = True
 
     def _dreq(self, time: float, id_: Id) -> Packet:
-        fields: dict[str, int | bytes] = {**self._ids(id_), "remote_qpn": id_.peer_qpn}
-        packet = id_.said["DREQ"] = self.host.send(*(time, "DREQ", self.host.tid(time, "DREQ", id_.local), fields, id_))
+        fields: dict[str, int | bytes] = {**self._ids(id_), "remote_qpn": id_.peer_qpn + self.habits.wrong_qpn}
+        tid = self.host.tid(time, "DREQ", id_.local)
+        packet = id_.said["DREQ"] = self.host.send(time, "DREQ", tid, fields, id_)
+        if self.habits.wrong_qpn:
+            self.truth.add("T05", time, self.host, [packet], "a DREQ that names another QPN than the peer's")
         return packet
 
     def _say(self, time: float, id_: Id, kind: str, fields: dict[str, Any]) -> None:
@@ -184,7 +187,7 @@ class CmBase:
 
     def _plan_next(self, time: float, id_: Id) -> None:
         id_.turn += 1
-        wait = id_.longer or id_.wait
+        wait = id_.longer or id_.wait * self.habits.hurry
         self.plan.at(time + wait + self.host.rng.uniform(0, TIMER_LAG), self._timeout, id_, id_.turn)
 
     def _stop(self, id_: Id) -> None:
@@ -193,8 +196,9 @@ class CmBase:
     def _timeout(self, time: float, id_: Id, turn: int) -> None:
         if turn != id_.turn or not self.alive:
             return
-        if len(id_.sends) <= id_.retries:
+        if len(id_.sends) <= id_.retries + self.habits.extra_sends:
             id_.sends.append(self.host.again(time, id_.sends[0]))
+            self.truth.sent_again(time, id_)
             self._plan_next(time, id_)
             return
         self.truth.exhausted(time, id_)

@@ -273,3 +273,17 @@ def illumos(world: World, rng: Random) -> None:
         call(world, 0.1 + number * rng.uniform(0, 20), one, two, think=usual_think(rng), **work(rng))
     if rng.random() < 0.3:
         world.at(rng.uniform(0.1, 30), "host 2 fails", two.stop)
+
+
+@scene()
+def broken(world: World, rng: Random) -> None:
+    """A CM that breaks the protocol: wrong DREQs, too many or too early repetitions, deaf in timewait."""
+    habit: dict[str, Any] = rng.choice(
+        ({"wrong_qpn": True}, {"extra_sends": 2}, {"hurry": 0.4}, {"deaf_in_timewait": True})
+    )
+    a, b = world.host(world.habit(**habit)), world.host(world.habit(**habit) if rng.random() < 0.3 else world.habits)
+    serve(world, b, think=rng.choice((0.01, 0.5)), answer=rng.choice(("accept", "accept", "accept", "hang")))
+    for number in range(rng.choice((1, 2))):
+        call(world, 0.1 + number * rng.uniform(0, 20), a, b, think=usual_think(rng), **work(rng))
+    if rng.random() < 0.4:
+        world.at(rng.uniform(0.1, 10), "host 2 fails", b.stop)

@@ -23,7 +23,7 @@ STALE, NO_SERVICE, TIMEOUT, CONSUMER = 10, 8, 4, 28
 
 @dataclass(frozen=True)
 class Habits:
-    """In what a CM differs from Linux. The last three are faults."""
+    """In what a CM differs from Linux."""
 
     response_timeout: int = 20
     max_cm_retries: int = 15
@@ -31,9 +31,14 @@ class Habits:
     illumos: bool = False  # REJ 4 at the end, no DREP for an unknown DREQ, REP again for a repeated REQ, its own TIDs
     mra_lasts: bool = False  # the longer wait that an MRA asked for holds for all further repetitions, too
     fixed_ids: bool = False
+    # Faults.
     takes_stale_req: bool = False
     takes_stale_rep: bool = False
     forgets_dreq: bool = False  # sends none after REJ 10 (Linux before 2016)
+    wrong_qpn: bool = False  # in its DREQs
+    extra_sends: int = 0  # beyond Max CM Retries
+    hurry: float = 1.0  # share of the time for an answer after which it sends again
+    deaf_in_timewait: bool = False  # to a repeated DREQ
 
 
 class Consumer(Protocol):
