@@ -140,6 +140,33 @@ def passive_reboot(world: World, rng: Random) -> None:
 
 
 @scene()
+def outage(world: World, rng: Random) -> None:
+    """The power fails for all hosts; they come back one after the other, and so do their connections."""
+    a, b = world.host(), world.host()
+    serve(world, b, think=usual_think(rng))
+    count = rng.choice((1, 2, 3))
+    for number in range(count):
+        call(world, 0.1 + number * rng.uniform(0, 3), a, b, hold=None, data=rng.random() < 0.4)
+    time = rng.uniform(4, 20)
+    for host in (a, b):
+        world.at(time, f"host {host.number} fails", host.stop)
+        _return(world, rng, host, time + rng.uniform(1, 60))
+    for number in range(count):
+        call(world, time + 61 + number * 0.1, a, b, **work(rng))
+
+
+@scene()
+def ghosts(world: World, rng: Random) -> None:
+    """A network that doubles packets and delays the copies: CMs take late REQs for new ones."""
+    if "doubled" not in world.mended:
+        world.network.conditions.doubled = 0.2
+    a, b = world.host(), world.host()
+    serve(world, b, think=usual_think(rng))
+    for number in range(rng.choice((1, 2, 3))):
+        call(world, 0.1 + number * rng.uniform(0, 10), a, b, hold=rng.uniform(0.1, 3), data=rng.random() < 0.4)
+
+
+@scene()
 def silent(world: World, rng: Random) -> None:
     """The target is down, or goes down between REQ and RTU."""
     a, b = world.host(), world.host()
