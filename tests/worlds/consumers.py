@@ -21,7 +21,6 @@ class Server:
     hold: float | None = None
     manner: Manner = "disconnect"
     keep_alive: float | None = None  # destroys a connection whose other end is gone for that long
-    data: bool = False
     ids: list[Id] = field(default_factory=list)
 
     def requested(self, time: float, id_: Id) -> None:

@@ -75,7 +75,6 @@ class Network:
         self.holders: dict[bytes, Host] = {}  # who has an IP address
         self.watchers: list[Watcher] = []
         self.packets: list[Packet] = []  # all that were ever sent
-        self.lost = 0
 
     def carry(self, packet: Packet) -> None:
         """Put it on its way."""
@@ -86,8 +85,6 @@ class Network:
         if rng.random() < conditions.late:
             way += rng.choice((0.05, rng.uniform(0.1, 9.0)))
         lost = rng.random() < conditions.loss
-        if lost:
-            self.lost += 1
         if not (lost and rng.random() < conditions.before_tap):
             self._seen(packet.sent + way / 2, packet, None)
         if not lost:
