@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from worlds.cm import CONNECTED, Id
 from worlds.host import Host, Use
+from worlds.ids import CONNECTED, Id
 
 Manner = Literal["disconnect", "destroy", "stay"]
 SERVICE = 0x0000000001061C06  # RDMA TCP port 7174
@@ -21,7 +21,6 @@ class Server:
     hold: float | None = None
     manner: Manner = "disconnect"
     keep_alive: float | None = None  # destroys a connection whose other end is gone for that long
-    data: bool = False
     ids: list[Id] = field(default_factory=list)
 
     def requested(self, time: float, id_: Id) -> None:

@@ -10,7 +10,8 @@ from worlds import mads
 from worlds.network import Network, Packet
 
 if TYPE_CHECKING:
-    from worlds.cm import Cm, Habits, Id
+    from worlds.cm import Cm
+    from worlds.ids import Habits, Id
     from worlds.truth import Truth
 
 Pool = Literal["counting", "patient", "hasty"]

@@ -23,22 +23,24 @@ class Known(NamedTuple):
 
 
 FALSE = (
-    Known("F16", 4, "passive_reboot", 20, "a copy, with another snap length or clock, counts as a new connection"),
+    Known("F16", 7, "passive_reboot", 20, "a copy, with another snap length or clock, counts as a new connection"),
     Known("H01", 7, "hung", 37, "the REQ was lost before the tap, or a clock was set back"),
     Known("H02", 2, "refused", 230, "the REQ that was accepted was not captured"),
     Known("H03", 355, "user_space", 0, "fixed ids: the next REQ is taken into the closed connection", ("user_space",)),
     Known("H04", 17, "passive_reboot", 164, "the REP that the RTU answers was late, or not captured"),
     Known("H05", 12, "quiet", 16, "a doubled REQ opened a phantom; or certain, though an RTU was sent and lost"),
     Known("H07", 55, "user_space", 4, "fixed ids: as H03", ("user_space",)),
-    Known("H07", 2, "deaf", 286, "a phantom that a doubled REQ opened"),
+    Known("H07", 4, "deaf", 286, "a phantom that a doubled REQ opened"),
     Known("H08", 250, "user_space", 0, "fixed ids: as H03", ("user_space",)),
-    Known("H08", 5, "killed", 56, "a phantom that a doubled REQ opened, seen by two taps"),
+    Known("H08", 17, "killed", 56, "a phantom that a doubled REQ opened, seen by two taps"),
     Known("H11", 2, "killed", 548, "a REJ that was late on its way, as its PSN shows"),
     Known("H12", 2, "killed", 179, "the REP was lost before the tap"),
     Known("H18", 14, "hung", 29, "one direction only: the MRAs of the target were not captured"),
     Known("H21", 5, "killed", 237, "a killed server: the REQ that is repeated meets no listener any more"),
     Known("R02", 12, "crowd", 34, "a late packet, whose PSN is older than the last one's, was not sent again"),
-    Known("R03", 42, "hung", 6, "a kernel that applies an MRA once; late copies of a REP", ("hung", "illumos")),
+    Known(
+        "R03", 42, "hung", 6, "a kernel that applies an MRA once; late copies of a REP", ("hung", "illumos", "broken")
+    ),
     Known("R06", 2, "hung", 354, "the REJ that answers in time was lost before the tap"),
     Known("R07", 9, "reboot", 32, "certain, though DREPs were sent and lost before the tap: the PSNs skip"),
     Known("R08", 4, "user_space", 41, "fixed ids: as H03", ("user_space",)),
@@ -50,6 +52,7 @@ FALSE = (
         "a restart of the receiver; or REJ 10, DREQ, DREP, and the REQ again",
         ("reboot", "no_dreq", "deaf"),
     ),
+    Known("S01", 644, "outage", 0, "both have restarted: REQ and REP have PSN 0 and new ids", ("outage",)),
     Known("S01", 9, "clones", 92, "as in the line before"),
     Known("S02", 15, "hasty", 5, "it was in timewait: the DREP was lost before the tap, or out of order"),
     Known("S03", 5, "reboot", 67, "the DREQ was lost before the tap, and the PSNs skip"),
@@ -61,6 +64,7 @@ FALSE = (
         "the passive side has restarted: the PSN of its REP is 0",
         ("nvme", "deaf", "no_dreq", "reboot"),
     ),
+    Known("S04", 599, "outage", 0, "both have restarted", ("outage",)),
     Known("S04", 4, "passive_reboot", 166, "as in the line before"),
     Known("S05", 45, "hasty", 2, "the REQ was refused in timewait; its repetition, accepted, came later", ("hasty",)),
     Known("S05", 2, "reboot", 48, "disorder: as S06"),
@@ -87,14 +91,14 @@ FALSE = (
 )
 
 MISSED = (
-    Known("H05", 2, "deaf", 24, "a phantom that a doubled REQ opened"),
+    Known("H05", 14, "deaf", 24, "a phantom that a doubled REQ opened"),
     Known("H18", 2, "passive_reboot", 391, "the REPs were lost behind one of two taps, and the last refused"),
     Known("R07", 5, "illumos", 306, "the DREPs were lost behind one of two taps"),
     Known("S03", 12, "no_dreq", 44, "the REJ 10 was late on its way"),
-    Known("S05", 5, "hasty", 43, "the owner was quicker than the DREP"),
+    Known("S05", 10, "hasty", 43, "the owner was quicker than the DREP"),
     Known("S06", 2, "hasty", 512, "as S05"),
     Known("S12", 5, "hasty", 93, "the connection was refused as stale later"),
     Known("T01", 20, "hasty", 43, "the owner was quicker than the DREP: it destroyed the connection"),
-    Known("T07", 12, "refused", 4, "a doubled REQ that was late"),
-    Known("X03", 42, "nvme", 0, "a reloaded driver at a passive side: PSN 0, but the ids go on"),
+    Known("T07", 14, "refused", 4, "a doubled REQ that was late"),
+    Known("X03", 57, "nvme", 0, "a reloaded driver at a passive side: PSN 0, but the ids go on"),
 )

@@ -12,8 +12,8 @@ from lives import Plan
 from ibcmtool.messages import Fields
 
 if TYPE_CHECKING:
-    from worlds.cm import Id
     from worlds.host import Boot, Host
+    from worlds.ids import Id
 
 FIRST_HOP = 10e-6  # seconds from a host to a tap at its own port
 QUICKEST, SLOWEST = 50e-6, 4e-3  # from host to host
@@ -75,7 +75,6 @@ class Network:
         self.holders: dict[bytes, Host] = {}  # who has an IP address
         self.watchers: list[Watcher] = []
         self.packets: list[Packet] = []  # all that were ever sent
-        self.lost = 0
 
     def carry(self, packet: Packet) -> None:
         """Put it on its way."""
@@ -86,8 +85,6 @@ class Network:
         if rng.random() < conditions.late:
             way += rng.choice((0.05, rng.uniform(0.1, 9.0)))
         lost = rng.random() < conditions.loss
-        if lost:
-            self.lost += 1
         if not (lost and rng.random() < conditions.before_tap):
             self._seen(packet.sent + way / 2, packet, None)
         if not lost:

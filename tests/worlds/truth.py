@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ibcmtool.connections.timers import SECOND, exponent, linux
 from ibcmtool.model import Finding
-from worlds.cm import ACK_TIMEOUT, MRA_TIMEOUT, TIMEWAIT, Id, allowed
+from worlds.ids import MRA_TIMEOUT, Id
 from worlds.network import Packet
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "T07": ("T07",),
     "H05": ("H05", "H07", "R06"),
     "H18": ("H18", "X09", "S07"),
-    "R07": ("R07", "T09", "S11"),
+    "R07": ("R07", "T09", "S11", "T05"),
     "X03": ("X03",),
+    "T05": ("T05",),
+    "R01": ("R01",),
+    "R02": ("R02",),
 }
 # A finding with the code on the left is also right if there is a deed of one on the right.
 AS_WELL: dict[str, tuple[str, ...]] = {
@@ -46,6 +49,7 @@ AS_WELL: dict[str, tuple[str, ...]] = {
     "S07": ("H18",),
     "S11": ("T09", "H02"),
     "H07": ("H05",),
+    "R03": ("R02",),
     "H08": ("H02", "T07"),
 }
 # Findings that say, when they are certain, that nobody answered: false if an answer was sent and lost on its way.
@@ -177,6 +181,14 @@ class Truth:
         self.add("R07", time, id_.host, [dreq], "its DREQ got no DREP", unless_answered=True, due=NEVER)
         self._one_sided(time, id_, [dreq], unless_answered=True)
 
+    def sent_again(self, time: float, id_: Id) -> None:
+        """Was it too often, or too early?"""
+        habits = id_.cm.habits
+        if len(id_.sends) > id_.retries + 1:
+            self.add("R01", time, id_.host, id_.sends, "sent more often than Max CM Retries allows")
+        if habits.hurry < 1 and not id_.longer:
+            self.add("R02", time, id_.host, id_.sends[-2:], "sent again too early", due=time)
+
     def gave_up(self, time: float, id_: Id) -> None:
         """The consumer of a REQ does not wait any longer."""
         if id_.state == "REQ_SENT" and "REJ" not in id_.heard:
@@ -250,6 +262,3 @@ def judged(finding: Finding, deeds: list[Deed], packets: list[Packet]) -> Judgem
             over = code in ABOUT_SILENCE and finding.confidence == "certain" and not deed.silent
             return Judgement(finding, "overclaimed" if over else "true", deed)
     return Judgement(finding, "false", None)
-
-
-__all__ = ["ACK_TIMEOUT", "EXPECTED", "TIMEWAIT", "Deed", "Judgement", "Truth", "allowed", "judged"]

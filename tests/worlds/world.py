@@ -23,8 +23,8 @@ from ibcmtool.engine.engine import Engine
 from ibcmtool.model import Finding, InputInfo, Policy
 from ibcmtool.packets import CmMessage, DataPacket
 from worlds import scenes
-from worlds.cm import Habits
 from worlds.host import Host
+from worlds.ids import Habits
 from worlds.network import Conditions, Network, Packet
 from worlds.tap import Flaws, Item, Tap
 from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
@@ -56,7 +56,6 @@ class World:
         self.habits = Habits(response_timeout=rng.choice((20, 20, 22, 18)), max_cm_retries=rng.choice((15, 7, 7, 3)))
         self.hosts: list[Host] = []
         self.what: list[str] = []  # the consumers and events, in words
-        self.events: list[tuple[int, float]] = []
         self._numbers = 0
         self.taps: list[Tap] = []
         self._last = 0.0
@@ -129,7 +128,7 @@ class World:
 
     @property
     def complete(self) -> bool:
-        """Whether the captures show every packet of the first two hosts, each in its place."""
+        """Whether the captures show every packet that was ever sent, each in its place."""
         seen = {packet for tap in self.taps for _, packet in tap.seen}
         return all(flaws.none for flaws in self.flaws) and seen.issuperset(self.network.packets)
 
