@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
-from ibcmtool.connections.codes import AP_REDIRECTION, PORT_AND_CM_REDIRECTION, SIDR_REDIRECTION
+from ibcmtool.connections.codes import (
+    AP_REDIRECTION,
+    INVALID_CLASS_VERSION,
+    PORT_AND_CM_REDIRECTION,
+    SIDR_REDIRECTION,
+)
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import listed, qpn
+from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
@@ -58,6 +64,7 @@ def _reserved_mask(kind: str) -> tuple[int, int]:
 
 _RESERVED: Final = {kind: _reserved_mask(kind) for kind in MESSAGES}
 _SEND: Final = 3  # method
+_BAD_VERSION: Final = 0x0004  # status: class or base version not supported
 _USUAL_HEADER: Final = bytes((1, CM_CLASS, CM_CLASS_VERSION, _SEND, 0, 0))  # base version to status
 _FROM_QP1: Final = (GSI_QPN.to_bytes(3, "big"), b"")  # or a source that has no headers
 _REDIRECTIONS: Final = {
@@ -124,12 +131,13 @@ F10 = rule(
 def mad_header(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     status = int.from_bytes(message.mad[4:6], "big")
-    found = []
+    fields, found = message.fields, []
+    refused_version = isinstance(fields, Rej) and fields.reason == INVALID_CLASS_VERSION
     if message.class_version != CM_CLASS_VERSION:
         found.append(f"class version {message.class_version} instead of 2")
     if message.method != _SEND:
         found.append(f"method 0x{message.method:02x} instead of 3 (Send)")
-    if status:
+    if status and not (refused_version and status == _BAD_VERSION):  # illumos says it in both places
         found.append(f"status 0x{status:04x} instead of 0")
     if found:
         yield Verdict(

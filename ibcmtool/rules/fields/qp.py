@@ -18,7 +18,8 @@ from ibcmtool.values import Qpn
 SPECIAL_QPNS: Final = {0: "QP0", 1: "QP1", 0xFFFFFF: "the multicast QPN"}
 # None: not captured.
 _PATH_MTUS: Final = frozenset((None, *range(1, 6)))
-_RATES: Final = frozenset((None, 0, *range(2, 25)))
+NEWEST_RATE: Final = 25  # 1600 Gb/s, of Linux 7.2
+_RATES: Final = frozenset((None, 0, *range(2, NEWEST_RATE + 1)))
 _FAILOVERS: Final = frozenset((None, 0, 1, 2))
 _CODES: Final = {
     "REQ": (("path_mtu", _PATH_MTUS), ("primary_packet_rate", _RATES), ("alternate_packet_rate", _RATES)),
@@ -148,9 +149,9 @@ F04 = rule(
     "A field holds a code that is not defined",
     severity="warning",
     clause="IBA 12.7 (Path Packet Payload MTU 1-5, Packet Rate, Failover Accepted 0-2)",
-    explanation="Path MTU is 1 to 5 (256 to 4096 bytes), a packet rate 0 or one of the static rates 2 to 24, Failover"
+    explanation="Path MTU is 1 to 5 (256 to 4096 bytes), a packet rate 0 or one of the static rates 2 to 25, Failover"
     " Accepted 0 to 2. A receiver that gets another value refuses the message, or takes it for something else.",
-    false_positives="Rates above 24 may come with newer links (possible, information).",
+    false_positives="Rates above 25 (1600 Gb/s) may come with newer links (possible, information).",
     advice="Look at the CM or consumer that filled the field in.",
 )
 
@@ -160,7 +161,6 @@ _CODE_NAMES: Final = {
     "alternate_packet_rate": "Alternate Packet Rate",
     "failover_accepted": "Failover Accepted",
 }
-NEWEST_RATE: Final = 24
 
 
 @F04.on_step("REQ", "REP", "LAP", history=first, when=_notable, needs=("intact",))
