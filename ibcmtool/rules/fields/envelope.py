@@ -35,7 +35,7 @@ F05 = rule(
     clause="IBA 13.4 (MAD header), 12.6 (message formats): reserved fields are sent as 0 and ignored",
     explanation="A sender fills reserved fields with 0. Other values come from memory that was not cleared, from a"
     " layout that the receiver does not share, or from a newer edition. Receivers ignore them, so the connection does"
-    " not suffer. Told once for each port and message type.",
+    " not suffer. Reported once for each port and message type.",
     false_positives="Fields that later editions defined (ECE vendor id, SAP Supported) are not counted, nor is the CM"
     " Q_Key that the first editions put into REQ and LAP, nor messages of another class version.",
     advice="Worth a look if the fields next to them look wrong as well: then the layouts differ.",
@@ -119,10 +119,12 @@ F10 = rule(
     "A CM message in a MAD of another kind",
     severity="warning",
     clause="IBA 13.4, 12.6 (class version 2, method Send, status 0); Linux mad.c registers for just that",
-    explanation="CM messages are sent with class version 2, method Send (3) and status 0. Linux does not even see MADs"
-    " of another class version or method; illumos refuses another version with REJ 31. So the message is ignored, and"
-    " its sender repeats it in vain. Told once for each port.",
-    false_positives="Peers of the first edition (class version 1) among themselves understand each other.",
+    explanation="CM messages are sent with class version 2, method Send (3) and status 0. Linux drops a MAD of another"
+    " class version or method before its CM sees it, and illumos refuses another version with REJ 31: such a message"
+    " is ignored, and its sender repeats it in vain. A wrong status alone does no harm at a Linux peer, no handler"
+    " there looks at it. Reported once for each port.",
+    false_positives="Peers of the first edition (class version 1) among themselves understand each other. The REJ 31"
+    " of illumos has status 0x0004 (bad version) rightly and is not reported.",
     advice="Look at the CM that sent it: which edition it speaks, and whether it fills in the header.",
 )
 
@@ -155,8 +157,9 @@ F11 = rule(
     clause="IBA 13.4, 13.5 (the general services interface is QP1; redirection)",
     explanation="CM messages go from QP1 to QP1 unless a CM has redirected its peers to another QP. A message from"
     " elsewhere comes from a program that builds its own, and the answer goes to QP1, where it is not known. Messages"
-    " to other QPs are not looked at. Told once for each port.",
-    false_positives="Silent for the rest of a capture that shows a redirection; one before its beginning is not seen.",
+    " to other QPs are not looked at. Reported once for each port.",
+    false_positives="Not reported for the rest of a capture that shows a redirection; one before its beginning is not"
+    " seen.",
     advice="Find out which program on that port sends CM messages beside the kernel's CM.",
 )
 
