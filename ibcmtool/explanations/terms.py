@@ -58,9 +58,9 @@ EXPLANATIONS = [
         "half-open connection: one side has ended the connection, the other has not",
         {
             "Meaning": (
-                "It comes from an unanswered DREQ, from a REJ that was lost, or from a program that died and whose "
-                "only DREQ was lost. Until something proves it stale, the other side keeps its QP and waits. See S11 "
-                "and S12."
+                "It comes from an unanswered DREQ, from a REJ that was lost, or from the loss of a single DREQ: a "
+                "program that dies or destroys its connection right away sends no second one. Until something proves "
+                "it stale, the other side keeps its QP and waits. See S11 and S12."
             ),
         },
     ),

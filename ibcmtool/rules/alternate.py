@@ -241,8 +241,8 @@ L06 = rule(
     clause="Linux cm_lap_handler (drops a LAP on RoCE); RoCE adapters have no automatic path migration",
     explanation="LAP and APR load an alternate path for automatic path migration, a feature of InfiniBand links. On"
     " RoCE Linux drops a LAP without an answer, so that its sender waits until its retries are used up, and there is"
-    " no path to change to when the link fails. Upstream Linux since about 5.6 (as far as known) neither loads a path"
-    " by LAP nor answers one on InfiniBand either.",
+    " no path to change to when the link fails. Upstream Linux since about 5.6 (as far as known) does so on"
+    " InfiniBand, too.",
     false_positives="None known.",
     advice="Switch path migration off in the sender's configuration; on RoCE, bonding below the RDMA device does it.",
 )

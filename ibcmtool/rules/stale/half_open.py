@@ -159,9 +159,9 @@ S12 = rule(
     false_positives="The DREP or the repetitions are missing from the capture: a warning only when several of them "
     "are overdue, information if the capture ends before. Max CM Retries 0 (not raised).",
     advice="Now: see on the peer whether it still holds this connection (Linux: rdma resource show qp). If it does"
-    " not, all is well. If it does, it lets go at the latest when its transport retries run out or its program's"
-    " keep-alive ends the connection; close it there if it is in the way. Connecting again with another QPN works at"
-    " once. Then: see whether the DREQ was lost on the way. A single DREQ alone is no sign of a crash.",
+    " not, all is well. If it does, it lets go when its transport retries run out or its program's keep-alive ends the"
+    " connection; close it there if it is in the way. Connecting again with another QPN works at once. Then: see"
+    " whether the DREQ was lost on the way. A single DREQ alone is no sign of a crash.",
 )
 
 
