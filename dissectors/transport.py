@@ -39,8 +39,15 @@ _OPERATIONS = {
     0x14: "FETCH ADD",
     0x16: "SEND LAST with invalidate",
     0x17: "SEND ONLY with invalidate",
+    0x1C: "FLUSH",
+    0x1D: "ATOMIC WRITE",
 }
-_OPERATIONS_OF = {0x20: range(0x0C), 0x40: range(0x15), 0x60: range(0x04, 0x06)}  # the other services have all
+_OPERATIONS_OF = {  # RC has all
+    0x20: range(0x0C),
+    0x40: (*range(0x15), 0x1C),
+    0x60: range(0x04, 0x06),
+    0xA0: range(0x18),
+}
 OPCODES: dict[int, str] = {
     service | operation: f"{service_name} {name}"
     for service, service_name in _SERVICES.items()

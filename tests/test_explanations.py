@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import get_args
 
@@ -96,6 +97,28 @@ def test_nothing_is_near_nonsense() -> None:
 def test_every_topic_can_be_found() -> None:
     for topic in explanations.topics():
         assert explanations.find(topic), topic
+
+
+def test_texts_use_the_words_of_an_engineer() -> None:
+    """What is not reported is not "silent", and what is, is not "told"; nothing drops every host as a first advice."""
+    for entry in [*explanations.TABLES, *explanations.group("all")]:
+        for section, text in entry.sections:
+            assert not re.search(r"\b[Tt]old once\b|\bis told by\b|\bare not told\b|\bSilent\b|: silent\b", text), (
+                entry.topic
+            )
+            for sentence in text.split(". ") if section == "What to do" else ():
+                if "restart" in sentence.lower():
+                    assert "drops every host" in sentence, entry.topic
+
+
+def test_empty_refusals_and_stale_ones_say_what_linux_does() -> None:
+    """REJ 10 holds until the DREQ is answered or given up; REJ 12 is about the P_Key, too; 28 is often the kernel's."""
+    texts = {
+        number: " ".join(text for _, text in explanations.find(f"rej:{number}")[0].sections) for number in (10, 12, 28)
+    }
+    assert "not free the QPN when it is sent" in texts[10]
+    assert "P_Key" in texts[12]
+    assert "two ports in one subnet" in texts[28]
 
 
 def test_topics_that_explanations_refer_to_exist() -> None:

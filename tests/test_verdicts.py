@@ -58,7 +58,7 @@ LINUX_RXE = {
     ),
     "mra_rej_rep_retransmit": (
         [("closed", "QpMUDe"), ("rejected", "QpJ"), ("rejected", "Qj")],
-        [("T10", "info", 2, (1,), (7,))],
+        [("T10", "info", 2, (1,), (7,)), ("T10", "info", 3, (1,), (10,))],
     ),
 }
 PUBLIC = {

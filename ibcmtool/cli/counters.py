@@ -44,7 +44,10 @@ def counters(
         raise typer.BadParameter("SECONDS goes with --watch", param_hint="SECONDS")
     before = all_counters()
     if not before:
-        warn("no port of this host counts CM messages: it has no RDMA device, or ib_cm is not loaded (modprobe ib_cm)")
+        warn(
+            "no counters of CM messages below /sys/class/infiniband: ib_cm is not loaded (modprobe ib_cm), the kernel"
+            " is of before 2019 (then look in /sys/class/infiniband_cm), or this host has no RDMA device"
+        )
         raise typer.Exit(2)
     page = Page(make_console(color))
     if not watch:

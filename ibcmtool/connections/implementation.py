@@ -10,7 +10,8 @@ The evidence, and where it comes from:
   the rest (ibcm_generate_tranid). 32 bits do not agree by chance.
 * Timers. Consumers of rdma_cm do not set them: upstream both CM response timeouts are 20 and Max CM Retries 15, in MLNX
   OFED they are 22, 22 and 15. Only REQs to an RDMA IP CM service id count: ipoib_cm, ib_srp and others set their own.
-* MRA. rdma_cm asks for a Service Timeout of 24. A passive side shows little else; its CA is known from the REP on.
+* MRA. rdma_cm (in 7.2 ib_cm itself) asks for a Service Timeout of 24. A passive side shows little else; its CA is
+  known from the REP on.
 * REJ 4. illumos tells a peer that it waited in vain, and calls the message that got no answer the rejected one: 0 from
   the active side, 1 from the passive one. Linux says nothing when its retries end, and otherwise calls it 2. Other CMs
   may do as illumos does, so this alone is a weak sign: it changes no timer.

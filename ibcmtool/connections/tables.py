@@ -1,6 +1,6 @@
 """The CM state machine as an observer on the wire sees it, as data.
 
-Sources: IBA volume 1, 12.9.7.1 (active) and 12.9.7.2 (passive), 12.9.8 (what each message does), and the behaviour of
+Sources: IBA volume 1, 12.9.7.1 (active) and 12.9.7.2 (passive), 12.9.8.3.1 (stale connections), and the behaviour of
 Linux ib_cm, whose state names are used.
 
 Two facts shape these tables. Whoever sends a message proves the state it is in; whoever it was sent to may never

@@ -62,14 +62,15 @@ def _auto(ack_timeout: int, delay: int, role: Role) -> Interval:
 def _linux(ack_timeout: int, delay: int, role: Role) -> Interval:
     """Since 2.6.19. Passive side: the Local ACK Timeout exactly.
 
-    Active side: ack delay of the peer (Target ACK Delay) and twice its own packet life. So the minimum holds for any
-    packet life, and the likely value for equal ack delays on both sides.
+    Active side: ack delay of the peer (Target ACK Delay) and twice the packet life of its path (cm_ack_timeout, at the
+    REP). So the minimum holds for any packet life; the likely value is exact for equal ack delays on both sides.
     """
     if role == "passive":
         exact = linux(ack_timeout)
         return Interval(exact, exact, exact)
-    likely, longest = _packet_lives(ack_timeout)
-    return Interval(linux(max(delay, 1)), linux(cm_ack_timeout(delay, likely)), linux(cm_ack_timeout(delay, longest)))
+    longest = max(ack_timeout - 1, 0)
+    likely = _likely_exponent(ack_timeout, delay)
+    return Interval(linux(max(delay, 1)), linux(likely), linux(cm_ack_timeout(delay, longest)))
 
 
 @model("linux-2.6", "Linux up to 2.6.18", "Linux up to 2.6.18")
@@ -98,6 +99,17 @@ def _iba(ack_timeout: int, delay: int, role: Role) -> Interval:
     """
     interval = _illumos(ack_timeout, delay, role)
     return interval if role == "active" else interval._replace(minimum=exponent(max(ack_timeout - 1, 0)))
+
+
+def _likely_exponent(ack_timeout: int, delay: int) -> int:
+    """What Linux makes of `delay` and the packet life that the REQ was made of.
+
+    The REQ's Local ACK Timeout is the same sum with the requester's own ack delay, mostly the peer's as well: then the
+    two are equal. Where no packet life gives that sum with `delay`, the packet life is guessed.
+    """
+    if any(cm_ack_timeout(delay, life) == ack_timeout for life in range(ack_timeout)):
+        return ack_timeout
+    return cm_ack_timeout(delay, _packet_lives(ack_timeout)[0])
 
 
 def _packet_lives(ack_timeout: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The REJ reasons: what each says, who sends it in practice, and what to do about it.
 
 Numbers: IBA 12.6.7.2; constants: rdma/ib_cm.h of Linux. What Linux sends was read in drivers/infiniband/core/cm.c and
-cma.c, what illumos sends in its ibcm. Linux itself sends 4, 8, 10, 12, 18, 28 and 35 only; a consumer that uses ib_cm
-directly (an SRP target, say) may send any.
+cma.c, what illumos sends in its ibcm. The CM of Linux sends 4, 8, 10, 12, 18, 28 and 35 only; a consumer that uses
+ib_cm directly (IPoIB in connected mode, an SRP target) may send any.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ REJECTS: dict[int, Reject] = {
     1: Reject(
         "NO_QP",
         "The passive side has no queue pair left for this connection.",
-        "A CM that allocates the QP itself. " + _NEVER_LINUX,
-        "Look for leaked connections on the passive side, or raise the number of QPs that its CA or its consumer "
-        "allows.",
+        "A CM that allocates the QP itself. On Linux IPoIB in connected mode, on adapters without shared receive "
+        "queues, when it has as many connections as its module parameter max_nonsrq_conn_qp allows. The CM of Linux "
+        "never sends it by itself.",
+        "Look for connections on the passive side that should be gone, or raise the number of QPs that its CA or its "
+        "consumer allows (IPoIB: max_nonsrq_conn_qp).",
     ),
     2: Reject(
         "NO_EEC",
@@ -67,10 +69,11 @@ REJECTS: dict[int, Reject] = {
         "while it waited. Because the peer's comm ID may not be known yet, the additional information carries the "
         "CA GUID of the sender.",
         "Linux, when a connection is destroyed while its REQ is unanswered (message field 2, Remote Communication "
-        "ID 0); it is silent when the retries run out. illumos sends it when the retries run out, for a REQ (0) or "
+        "ID 0); it sends nothing when the retries run out. illumos sends it when the retries run out, for a REQ (0) or "
         "a REP (1).",
         "Find out why the other side did not answer: the frames before this REJ show whether it sent anything, and "
-        "how late. A killed or impatient client gives the same REJ.",
+        "how late. A killed or impatient client gives the same REJ; nvme-rdma before Linux 6.0 was impatient after 3 "
+        "s, so there it mostly means that no answer came (H18).",
     ),
     5: Reject(
         "UNSUPPORTED",
@@ -95,11 +98,14 @@ REJECTS: dict[int, Reject] = {
     ),
     8: Reject(
         "INVALID_SERVICE_ID",
-        "Nobody listens on this service ID (for RDMA IP CM services: on this port).",
+        "Nobody on this RDMA device listens on this service ID. For RDMA IP CM services that means: on this port. The "
+        "service ID holds the port space (TCP, IB) and the port, no IP address.",
         "Linux, and every other CM. It sends this without any connection state: its Local Communication ID is a "
         "copy of REQ bytes 4 to 7, not a comm ID.",
-        "Start the service, or correct the port. Check that it listens on this address and this RDMA device (`rdma "
-        "resource show cm_id`), and that the program asked for the port space (TCP, IB) that the server listens in.",
+        "On the target, see whether the service runs and listens on this port (`rdma resource show cm_id`); start "
+        "it, or correct the port on the host that connects. If it does listen, then on another RDMA device, or in "
+        "another port space (TCP, IB). A wrong IP address is not the reason: a listener on another address of the "
+        "same device refuses with REJ 28 without private data instead.",
     ),
     9: Reject(
         "INVALID_TRANSPORT_TYPE",
@@ -110,13 +116,16 @@ REJECTS: dict[int, Reject] = {
     10: Reject(
         "STALE_CONN",
         "The REQ or REP names a QPN of the sender's CA that the receiver still holds as the remote end of another "
-        "connection. One of the two sides has lost that connection without the other knowing. The receiver of the "
-        "REJ goes to timewait (IBA 12.9.8.3.1).",
-        "Linux, illumos and others, for a QPN of a connected QP; Linux since about 4.10 then sends a DREQ on the "
-        "old connection. Linux up to 2.6.18 and illumos also for a QPN in their timewait (policy strict).",
-        "Find the old connection: `ibcmtool explain S02`. The usual cause is a peer that crashed, rebooted or was "
-        "cut off, so that its DREQ never came. Once the refusing side has sent its DREQ the old connection is "
-        "gone: connecting again succeeds.",
+        "connection. One of the two sides has lost that connection without the other knowing (IBA 12.9.8.3.1). In "
+        "Linux the receiver of the REJ goes to timewait.",
+        "Linux, illumos and others, for a QPN of a connected QP; Linux since 4.10 then sends a DREQ on the old "
+        "connection. Linux up to 2.6.18 and illumos also for a QPN in their timewait (policy strict).",
+        "Now: connect again with another QPN, which gets through at once, or wait. The DREQ of the refusing side does "
+        "not free the QPN when it is sent, but when it is answered or its retries run out: up to about 70 s with "
+        "upstream Linux, 270 s with MLNX OFED. Until then every attempt with this QPN is refused. An NVMe target "
+        '(nvmet) also ends the old connection by itself, and logs "ctrl N keep-alive timer (N seconds) expired!". '
+        "Restarting the target's service drops every host, so it comes last. Then: find out why the old connection was "
+        "left. Mostly the peer crashed, rebooted or was cut off, so that its DREQ never came: `ibcmtool explain S02`.",
     ),
     11: Reject(
         "RDC_NOT_EXIST",
@@ -126,11 +135,16 @@ REJECTS: dict[int, Reject] = {
     ),
     12: Reject(
         "INVALID_GID",
-        "The primary path's remote GID is none of the passive side's. The additional information holds a GID that "
-        "would be accepted.",
-        "Linux, when it cannot resolve the primary path of the REQ to a GID of its own; it offers its GID at index 0.",
-        "Compare the REQ's Primary Remote Port GID with the GIDs of the passive port (`rdma link`, `ibv_devinfo "
-        "-v`): on RoCE an address that moved, a missing GID type (v1 or v2) or a VLAN that only one side has.",
+        "The primary path of the REQ does not fit the passive port: its remote GID is none of that port's or, in "
+        "Linux, its P_Key is not in that port's table. The additional information holds a GID that would be "
+        "accepted.",
+        "Linux, when it cannot resolve the primary path of the REQ: no such GID, or a valid GID with a P_Key that the "
+        "port does not have. It offers its GID at index 0.",
+        "Read the REQ (`ibcmtool decode FILE --frame N`) and compare it with the passive port. First its Primary "
+        "Remote Port GID with /sys/class/infiniband/DEV/ports/N/gids/* or `ibv_devinfo -v` (`rdma link` shows no "
+        "GIDs, as far as known): on RoCE the address may have moved, or one side lacks the GID type (v1 or v2) or "
+        "the VLAN. If the GID is there, then its Partition Key with /sys/class/infiniband/DEV/ports/N/pkeys/*: on "
+        "InfiniBand find out why the subnet manager did not put this port into the partition.",
     ),
     13: Reject(
         "INVALID_LID",
@@ -163,14 +177,16 @@ REJECTS: dict[int, Reject] = {
         "The service is reached at another port, and its CM at another QP: the additional information is a "
         "ClassPortInfo that says where.",
         "Embedded targets and gateways. " + _NEVER_LINUX,
-        "The active side has to send its REQ again to the port and QP in the ClassPortInfo. CM messages that go to "
-        "a QP other than 1 are easily missed by capture filters.",
+        "The active side has to send its REQ again to the port and QP in the ClassPortInfo (Linux ib_srp does). CM "
+        "messages that go to a QP other than 1 are easily missed by capture filters.",
     ),
     25: Reject(
         "PORT_REDIRECT",
         "The service is reached at another port: the additional information is its GID.",
         "Targets with several ports that balance their load. " + _NEVER_LINUX,
-        "The active side has to look up a path to that GID and connect there; SRP initiators do.",
+        "The active side has to look up a path to that GID and connect there. Do not count on it: Linux ib_srp fails "
+        "with -ECONNRESET. It follows reason 24, and 25 only from old Topspin and Cisco gateways, which mean 24 by "
+        "it.",
     ),
     26: Reject(
         "INVALID_MTU",
@@ -187,12 +203,19 @@ REJECTS: dict[int, Reject] = {
     ),
     28: Reject(
         "CONSUMER_DEFINED",
-        "The CM accepted, but the program above it refused. Why stands in the private data, in the format of the "
-        "upper protocol.",
-        "Linux, when a program calls rdma_reject, when it dies or closes before the connection is established, and "
-        "when the RDMA IP CM header of the REQ is unusable (then without private data).",
-        "Read the private data (`ibcmtool timeline` names it for NVMe, SRP and iSER) and the log of the refusing "
-        "program: access lists, wrong target names, full queues.",
+        "The CM had no objection; what stands above it refused. With private data it was the program, which says why "
+        "there in the format of its protocol. Without any, the kernel mostly refused on the program's behalf.",
+        "Linux, when a program calls rdma_reject, and when it dies or closes before the connection is established. "
+        "Without private data also when the interface of the address is down, when no network device fits the REQ, "
+        "when the route back does not lead through the network device that got it (two ports in one subnet), when the "
+        "program listens on another IP address, IP version or QP type (F03), and when the RDMA IP CM header of the REQ "
+        "is unusable (F13).",
+        "With private data: read them (`ibcmtool timeline` has the reason of NVMe, SRP, Lustre, RDS and RTRS in "
+        "words) and the log of the refusing program: access lists, wrong target names, full queues. Without: on the "
+        "host that refused, check in this order that the interface with the address is up (`ip addr`), that the "
+        "program listens on this address and IP version (`rdma resource show cm_id`), that the route back leaves by "
+        "the same interface (`ip route get ADDRESS`), and that the program was not killed. An iSER target never "
+        "gives private data: read its log.",
     ),
     29: Reject(
         "INVALID_RNR_RETRY",

@@ -60,8 +60,8 @@ EXPLANATIONS = [
     _state(
         "MRA_REP_SENT",
         "active: asked the peer to wait for the RTU",
-        "As REP_RCVD, after an MRA for the REP. Linux's rdma_cm enters it right after the REP and sends the MRA only "
-        "when the REP is repeated.",
+        "As REP_RCVD, after an MRA for the REP. Linux enters it right after the REP and sends the MRA only when the "
+        "REP is repeated: in 7.2 ib_cm itself does so for every consumer, in older kernels rdma_cm asks for it.",
         "Sending RTU: ESTABLISHED. Sending REJ: IDLE. Receiving REJ: TIMEWAIT.",
     ),
     _state(
@@ -73,29 +73,34 @@ EXPLANATIONS = [
     _state(
         "MRA_REQ_SENT",
         "passive: asked the peer to wait for the REP",
-        "As REQ_RCVD, after an MRA for the REQ. Linux's rdma_cm enters it right after the REQ and sends the MRA only "
-        "when the REQ is repeated.",
+        "As REQ_RCVD, after an MRA for the REQ. Linux enters it right after the REQ and sends the MRA only when the "
+        "REQ is repeated: in 7.2 ib_cm itself does so for every consumer, in older kernels rdma_cm asks for it.",
         "Sending REP: REP_SENT. Sending REJ: IDLE.",
     ),
     _state(
         "REP_SENT",
         "passive: the REP is out",
-        "Waits for the RTU; the first data packet does as well. It repeats the REP after each timeout, Max CM Retries "
-        "times. A repeated REQ is dropped: the REP's own timer serves it.",
-        "RTU or data: ESTABLISHED. MRA: MRA_REP_RCVD. DREQ: DREQ_RCVD. REJ: IDLE, for reason 10 TIMEWAIT.",
+        "Waits for the RTU. It repeats the REP after each timeout, Max CM Retries times. A repeated REQ is dropped: "
+        "the REP's own timer serves it. The first data packet can stand in for the RTU. On Linux it does so only if "
+        "the program calls rdma_notify then: isert, rds and rtrs do, the NFS/RDMA server does not, and a program in "
+        "user space has to do it itself.",
+        "RTU (or data): ESTABLISHED. MRA: MRA_REP_RCVD. DREQ: DREQ_RCVD. Receiving REJ: IDLE, for reason 10 TIMEWAIT. "
+        "Sending REJ: TIMEWAIT.",
     ),
     _state(
         "MRA_REP_RCVD",
         "passive: the peer asked for more time",
         "An MRA came for the REP. The next repetition waits for the MRA's Service Timeout.",
-        "RTU or data: ESTABLISHED. DREQ: DREQ_RCVD. REJ: IDLE, for reason 10 TIMEWAIT.",
+        "RTU (or data): ESTABLISHED. DREQ: DREQ_RCVD. Receiving REJ: IDLE, for reason 10 TIMEWAIT. Sending REJ: "
+        "TIMEWAIT.",
     ),
     _state(
         "ESTABLISHED",
         "both may send",
         "The QPs are connected. A REQ or REP that names the peer's QPN now proves that the peer has lost this "
         "connection: it is refused with REJ 10, and a DREQ closes the old connection (IBA 12.9.8.3.1).",
-        "Sending DREQ: DREQ_SENT. Receiving DREQ: DREQ_RCVD. A program that dies: one DREQ, never repeated.",
+        "Sending DREQ: DREQ_SENT. Receiving DREQ: DREQ_RCVD. A program that destroys the connection "
+        "right after its DREQ (nvme-rdma always does), or dies: that one DREQ, never repeated.",
     ),
     _state(
         "DREQ_SENT",
@@ -106,7 +111,8 @@ EXPLANATIONS = [
     _state(
         "DREQ_RCVD",
         "closing: the peer's DREQ is here",
-        "The program is told, and the DREP goes out. A repeated DREQ is dropped until then.",
+        "The program gets to know. In Linux the DREP goes out when the program disconnects, not before; until then a "
+        "repeated DREQ is dropped, and counted in cm_rx_duplicates/dreq.",
         "Sending DREP: TIMEWAIT.",
     ),
     _state(
@@ -166,6 +172,6 @@ EXPLANATIONS = [
     _outcome(
         "partial",
         "the capture starts inside",
-        "The REQ is not in the capture; what could be told from later messages is told.",
+        "The REQ is not in the capture; what later messages show is given.",
     ),
 ]

@@ -6,17 +6,20 @@ from dissectors.cm_codes import AP_STATUSES, SIDR_STATUSES
 from ibcmtool.explanations.entry import Explanation
 
 _PROPOSE = "Propose another alternate path; the additional information holds a value that would be accepted."
-_ROCE = "Linux drops LAP and APR on RoCE: there no answer comes at all."
+_LINUX = (
+    "Upstream Linux since about 5.6 (as far as known) neither loads a path by LAP nor answers one, and no Linux does "
+    "on RoCE: there no APR comes at all."
+)
 
 APR: dict[int, tuple[str, str]] = {
-    0: ("The peer has loaded the alternate path that the LAP proposed.", "Nothing. " + _ROCE),
+    0: ("The peer has loaded the alternate path that the LAP proposed.", "Nothing. " + _LINUX),
     1: (
         "The comm IDs of the LAP do not name a connection of the peer.",
         "Compare the pair of comm IDs with REQ and REP; the peer may have closed the connection.",
     ),
     2: (
         "The peer supports no automatic path migration for this connection.",
-        "Run the connection without an alternate path. " + _ROCE,
+        "Run the connection without an alternate path. " + _LINUX,
     ),
     3: ("The peer does not accept the port of the proposed path.", "Propose a path to a port of the same CA."),
     4: (

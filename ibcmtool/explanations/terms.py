@@ -22,12 +22,14 @@ EXPLANATIONS = [
             "How long": (
                 "Nothing on the wire marks the end; it is computed from the Local ACK Timeout of the REQ and the "
                 "Target ACK Delay of the REP. ibcmtool gives three moments for each end: Dmin (no known implementation "
-                "ends it earlier), likely (where Linux ends it), Dmax (every known implementation has ended it). See "
-                "the terms Dmin and Dmax."
+                "ends it earlier), likely (where Linux ends it), Dmax (every known implementation has ended it). In "
+                "Linux the passive side takes the Local ACK Timeout of the REQ, and so does the active side where both "
+                "adapters have the same ack delay. See the terms Dmin and Dmax."
             ),
             "Who enters it": (
-                "The receiver of a DREP, the sender of a DREP, whoever exhausts its DREQs, and the receiver of REJ 10. "
-                "In Linux a program that dies leaves no effective timewait: its QP and QPN are free at once."
+                "The receiver of a DREP, the sender of a DREP, whoever exhausts its DREQs, the receiver of REJ 10, the "
+                "sender of a REJ after its own REP, and the receiver of any REJ after the REP. In Linux a program that "
+                "dies leaves no effective timewait: its QP and QPN are free at once."
             ),
             "The argument": (
                 "Two readings of the specification differ on a REQ that names a QPN in the *receiver's* timewait: see "
@@ -56,9 +58,9 @@ EXPLANATIONS = [
         "half-open connection: one side has ended the connection, the other has not",
         {
             "Meaning": (
-                "It comes from an unanswered DREQ, from a REJ that was lost, or from a program that died and whose "
-                "only DREQ was lost. Until something proves it stale, the other side keeps its QP and waits. See S11 "
-                "and S12."
+                "It comes from an unanswered DREQ, from a REJ that was lost, or from the loss of a single DREQ: a "
+                "program that dies or destroys its connection right away sends no second one. Until something proves "
+                "it stale, the other side keeps its QP and waits. See S11 and S12."
             ),
         },
     ),
@@ -66,10 +68,20 @@ EXPLANATIONS = [
         "strict",
         "policy strict: a REQ that names a QPN in the receiver's timewait is stale",
         {
+            "In short": (
+                "Two hosts have closed a connection, and one of them connects again at once with the same QPN. Under "
+                "this policy the other host has to refuse that (REJ 10) until its own timewait is over. Choose it "
+                "when the receiver runs illumos or Linux up to 2.6.18, which do so."
+            ),
+            "What to do": (
+                "If an attempt was refused for this reason, connect with another QPN, or wait some seconds until the "
+                "receiver's timewait is over."
+            ),
             "Reading": (
-                "IBA 12.4: at timewait entry the CM puts both QPNs, the local and the remote, into timewait. A REQ "
-                "from the peer with that QPN within the receiver's timewait must be refused with REJ 10. Sean Hefty "
-                "read it so; Linux up to 2.6.18 and illumos do it."
+                "IBA 12.4 has the CM put both QPNs, the local and the remote, into timewait. That a REQ with the "
+                "remote QPN must then be refused with REJ 10 is inferred from it; the text does not say so. Sean "
+                "Hefty had read 12.4 like that as a reason to refuse, and gave way in the same mail of the "
+                "discussion of 2006."
             ),
             "Changes": "S05 (such a REQ was accepted) is an error; S06 (it was refused) is no finding.",
         },
@@ -78,11 +90,21 @@ EXPLANATIONS = [
         "relaxed",
         "policy relaxed: stale means connected: a REQ within the receiver's timewait is a new connection",
         {
+            "In short": (
+                "Two hosts have closed a connection, and one of them connects again at once with the same QPN. Under "
+                "this policy, the default, the other host may accept that, as Linux does since 2.6.19."
+            ),
+            "What to do": (
+                "Nothing on the receiver. Look at the host that connects: it should not use its own QPN again before "
+                "its own timewait is over (T01), under either policy."
+            ),
             "Reading": (
-                "IBA 12.9.7: the check for stale connections belongs to the Established state, and no action is listed "
-                "for a REQ in TimeWait. After DREQ and DREP both sides have agreed to close, so there is nothing "
-                "stale; only an end's own QP is bound by timewait. Michael S. Tsirkin read it so; Linux does it since "
-                "2.6.19."
+                "IBA 12.9.7.1 and 12.9.7.2 have the check for stale connections in the Established state and list no "
+                "action for a REQ in TimeWait; that was Sean Hefty's point. Michael S. Tsirkin's was that there are "
+                "two kinds of QPN, and none is both: remote QPNs of connected QPs, which are refused, and local QPNs "
+                "in timewait, which bind their owner. After DREQ and DREP both sides have agreed to close, so no "
+                "question is left. A relaxed CM still keeps the remote QPN through its timewait: a repeated DREQ is "
+                "checked against it."
             ),
             "Changes": (
                 "S05 (such a REQ was accepted) is worth knowing, not an error; S06 (it was refused) is a warning."

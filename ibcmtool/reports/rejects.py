@@ -9,7 +9,7 @@ from ibcmtool.model import Connection
 from ibcmtool.reports import message_summary
 
 STALE = "the receiver still holds a connection with this QPN"
-NO_REASON = "the application refused and gave no reason"
+NO_REASON = "the application, or the kernel for it, refused and gave no reason"
 
 
 def reason(conn: Connection) -> int | None:

@@ -1,4 +1,4 @@
-"""L: a second path for an open connection: who may load it, when, and how it is answered (IBA 12.6.9, 12.6.10, 12.9.8).
+"""L: a second path for an open connection: who may load it, when, and how it is answered (IBA 12.8.1, 12.8.2).
 
 Hardly any CM sends a LAP today (Linux gave up sending them), so the tracker keeps no state of the exchange: these rules
 read it from the steps. Where a message that would explain another may only be missing from the capture, they say so.
@@ -23,13 +23,13 @@ L01 = rule(
     "lap-outside-established",
     "A LAP from a side that is not connected yet, or no more",
     severity="error",
-    clause="IBA 12.9.8 (LAP in Established only); Linux cm_lap_handler",
+    clause="Linux cm_lap_handler takes a LAP in ESTABLISHED only",
     explanation="An alternate path is loaded into an established connection. A side that has sent its own DREQ, DREP"
     " or REJ has left that state, and an active side enters it with its RTU: a LAP outside is ignored, and its sender"
     " repeats it in vain.",
     false_positives="Only what the sender itself had said counts, 50 ms before at the least: a LAP that crosses the"
-    " peer's DREQ is innocent. Before the RTU: silent until the RTU comes, and when a repeated REP stands between (it"
-    " may have asked for that RTU). Later than one response timeout after a DREP or REJ it is told by H08.",
+    " peer's DREQ is innocent. Before the RTU: not reported until the RTU comes, and when a repeated REP stands"
+    " between (it may have asked for that RTU). Later than one response timeout after a DREP or REJ see H08.",
     advice="Look at the CM that sent the LAP: it does not follow the state of its own connection.",
 )
 
@@ -82,12 +82,12 @@ L02 = rule(
     "apr-without-lap",
     "An APR answers a LAP that is not in the capture",
     severity="warning",
-    clause="IBA 12.6.10; Linux cm_apr_handler",
+    clause="IBA 12.8.2, as far as known (APR); Linux cm_apr_handler",
     explanation="An APR exists only as the answer to a LAP. Its receiver drops one that it did not ask for: its sender"
     " believes in an alternate path that the other side never loaded.",
-    false_positives="The capture lost the LAP (hence never more than probable). Silent when the REQ was not captured,"
-    " or nothing of the side that would have sent the LAP. A LAP up to 50 ms later counts: captures have some"
-    " disorder.",
+    false_positives="The capture lost the LAP (hence never more than probable). Not reported when the REQ was not"
+    " captured, or nothing of the side that would have sent the LAP. A LAP up to 50 ms later counts: captures have"
+    " some disorder.",
     advice="Look for capture drops in front of the frame; else look at the CM that sent the APR.",
 )
 
@@ -114,11 +114,13 @@ L03 = rule(
     "lap-from-passive",
     "The passive side asked for an alternate path",
     severity="info",
-    clause="IBA 12.6.9 (the active side loads the path); Linux takes a LAP from either side",
-    explanation="The side that opened the connection chooses its paths, so the LAP is its message. Linux answers one"
-    " from the other side as well; other CMs may ignore it.",
-    false_positives="Silent when the REQ was not captured, so that nobody knows which side is which.",
-    advice="If the LAP stays unanswered, let the active side send it.",
+    clause="IBA 12.8.1, as far as known (LAP); Linux cm_lap_handler takes a LAP from either side",
+    explanation="The side that opened the connection chooses its paths, so the LAP is its message. Other CMs may"
+    " ignore one from the passive side. Upstream Linux since about 5.6 (as far as known) neither loads a path by LAP"
+    ' nor answers one, from either side: its rdma_cm logs "RDMA CMA: unexpected IB CM event" and that is all.',
+    false_positives="Not reported when the REQ was not captured, so that nobody knows which side is which.",
+    advice="If the peer runs upstream Linux since about 5.6, switch path migration off: no LAP gets an answer there."
+    " With another CM, let the active side send the LAP if it stays unanswered.",
 )
 
 
@@ -133,13 +135,15 @@ L04 = rule(
     "parallel-laps",
     "A second LAP while the first one waits for its APR",
     severity="warning",
-    clause="IBA 12.9.8 (one LAP at a time); Linux lap_state LAP_SENT",
+    clause="Linux lap_state LAP_SENT (one LAP at a time)",
     explanation="A connection has one alternate path, and one LAP may be under way for it. A second one with another"
     " TransactionID makes it open which path the APR accepts. Certain when the first LAP is repeated after the second"
     " was sent: both wait for an answer.",
     false_positives="The APR to the first LAP may be missing from the capture: information only, as long as the first"
-    " is not repeated. Silent once the first had an APR, or its last wait was over.",
-    advice="Look at the CM that sent them, or at the manager that moves paths: it must wait for the APR.",
+    " is not repeated. Not reported once the first had an APR, or its last wait was over.",
+    advice="Look at the CM that sent them, or at the manager that moves paths: it must wait for the APR. Upstream"
+    " Linux since about 5.6 (as far as known) neither loads a path by LAP nor answers one: with such a peer switch"
+    " path migration off.",
 )
 
 
@@ -215,10 +219,11 @@ L05 = rule(
     "lap-wrong-qpn",
     "A LAP names a QPN that is not the peer's",
     severity="error",
-    clause="IBA 12.6.9 (Remote QPN); APR status 6 (unknown QPN) exists for it",
+    clause="IBA 12.8.1, as far as known (Remote QPN of a LAP); APR status 6 (unknown QPN) exists for it",
     explanation="The Communication IDs belong to a known connection, but the Remote QPN is not the one that the peer"
     " named in its REQ or REP. The receiver must not load the path.",
-    false_positives="Silent where the peer's QPN is unknown (capture starts late), and for XRC (QPN in another field).",
+    false_positives="Not reported where the peer's QPN is unknown (capture starts late), and for XRC (QPN in another"
+    " field).",
     advice="Look at the CM of the side that sent the LAP: it mixes up two connections.",
 )
 
@@ -236,7 +241,8 @@ L06 = rule(
     clause="Linux cm_lap_handler (drops a LAP on RoCE); RoCE adapters have no automatic path migration",
     explanation="LAP and APR load an alternate path for automatic path migration, a feature of InfiniBand links. On"
     " RoCE Linux drops a LAP without an answer, so that its sender waits until its retries are used up, and there is"
-    " no path to change to when the link fails.",
+    " no path to change to when the link fails. Upstream Linux since about 5.6 (as far as known) does so on"
+    " InfiniBand, too.",
     false_positives="None known.",
     advice="Switch path migration off in the sender's configuration; on RoCE, bonding below the RDMA device does it.",
 )

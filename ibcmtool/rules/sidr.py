@@ -27,8 +27,8 @@ I01 = rule(
     explanation="A SIDR_REP names the request that it answers by its Request ID. No SIDR_REQ with that id came from"
     " the addressee, although the capture shows other messages of it and is older than the longest time that a request"
     " is repeated. A receiver that does not know the id drops the answer.",
-    false_positives="The capture dropped the request (hence never more than probable). Silent while the capture is"
-    " younger than 262 s, the longest retry span of known defaults, and when the addressee's direction was not"
+    false_positives="The capture dropped the request (hence never more than probable). Not reported while the capture"
+    " is younger than 262 s, the longest retry span of known defaults, and when the addressee's direction was not"
     " captured.",
     advice="Look for capture drops around the frame; else find out which CM made up the Request ID.",
 )
@@ -60,7 +60,7 @@ I02 = rule(
     explanation="Status 0 promises a QP to send to: with QPN 0, the subnet management QP, the requester gets an"
     " address that it cannot use (warning). Any other status is a refusal: QPN and Q_Key mean nothing then, and a"
     " requester that reads them all the same sends to a QP that nobody offered (information).",
-    false_positives="None known; silent where the capture cut the fields off.",
+    false_positives="None known; not reported where the capture cut the fields off.",
     advice="Look at the service that answered: it fills in its reply wrongly.",
 )
 

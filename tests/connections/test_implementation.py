@@ -223,7 +223,7 @@ def test_illumos_gets_its_own_timewait() -> None:
     """REP.TargetACKDelay 15, packet life 17: nominal times, nothing rounded; the other side stays Linux."""
     assert timewait_length(closed(Illumos())) == exponent(15) + 2 * exponent(17)
     assert timewait_length(closed(Illumos()), "passive") == linux(19)
-    assert timewait_length(closed(Conversation())) == linux(18)
+    assert timewait_length(closed(Conversation())) == linux(19)
 
 
 def test_a_hint_changes_no_timer() -> None:
@@ -239,7 +239,7 @@ def test_a_hint_changes_no_timer() -> None:
 
 
 def test_a_chosen_model_serves_every_ca() -> None:
-    assert timewait_length(closed(Illumos()), model="linux") == linux(18)
+    assert timewait_length(closed(Illumos()), model="linux") == linux(19)
     assert timewait_length(closed(Conversation()), "passive", "illumos") == exponent(19)
     (connection,) = tracked(closed(Conversation()), "linux-2.6")
     assert {end.timewait and end.timewait.model for end in (connection.active, connection.passive)} == {"linux-2.6"}

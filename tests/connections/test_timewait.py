@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from typed import typed
 
+from ibcmtool.connections.timers import cm_ack_timeout, linux
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.model import Timewait
 
@@ -24,9 +25,24 @@ def request(lat=19, remote=20, local=20, retries=15):
 def test_timewait_of_the_lab_hosts():
     """LAT 19, TAD 15, as in the captures of this project: the active side lets go between 128 ms and 4.29 s."""
     reply = typed("REP", target_ack_delay=15)
-    assert timewait(0, request(), reply, "active") == Timewait(0, 128 * MS, 1024 * MS, 4_294_967_296, False)
+    assert timewait(0, request(), reply, "active") == Timewait(0, 128 * MS, 2048 * MS, 4_294_967_296, False)
     assert timewait(0, request(), reply, "passive") == Timewait(0, 2048 * MS, 2048 * MS, 4_294_967_296, False)
     assert timewait(500, request(), reply, "active").minimum == 500 + 128 * MS
+
+
+@pytest.mark.parametrize("delay", range(26))
+@pytest.mark.parametrize("life", range(26))
+def test_active_side_of_linux_with_equal_ack_delays_takes_what_its_req_says(delay, life):
+    """Linux takes cm_ack_timeout(Target ACK Delay, packet life), its REQ that sum with its own ack delay."""
+    lat = cm_ack_timeout(delay, life)
+    for model in ("auto", "linux"):
+        interval = timewait(0, request(lat=lat), typed("REP", target_ack_delay=delay), "active", model)
+        assert interval.likely == linux(lat)
+
+
+def test_active_side_of_linux_whose_ack_delays_must_differ():
+    """No packet life makes 19 of a Target ACK Delay of 20: a packet life of 17 is guessed, which makes 20."""
+    assert timewait(0, request(lat=19), typed("REP", target_ack_delay=20), "active").likely == 4096 * MS
 
 
 def test_timewait_without_a_local_ack_timeout_is_never_certain():
@@ -55,8 +71,8 @@ MODELS = ("auto", "linux", "linux-2.6", "illumos", "iba")
 @pytest.mark.parametrize(
     ("model", "active", "passive"),
     [  # minimum, likely, maximum in ns; LAT 19, TAD 15
-        ("auto", (128 * MS, 1024 * MS, 4_294_967_296), (2048 * MS, 2048 * MS, 4_294_967_296)),
-        ("linux", (128 * MS, 1024 * MS, 2048 * MS), (2048 * MS,) * 3),
+        ("auto", (128 * MS, 2048 * MS, 4_294_967_296), (2048 * MS, 2048 * MS, 4_294_967_296)),
+        ("linux", (128 * MS, 2048 * MS, 2048 * MS), (2048 * MS,) * 3),
         ("linux-2.6", (2048 * MS,) * 3, (2048 * MS,) * 3),
         (
             "illumos",

@@ -35,14 +35,14 @@ def test_a_clean_life():
 def test_timewait_ends_when_the_time_of_the_capture_says_so():
     talk = Conversation()
     talk.active(0, "REQ", primary_local_ack_timeout=19)
-    talk.passive(0.01, "REP", target_ack_delay=15)
+    talk.passive(0.01, "REP", target_ack_delay=20)
     talk.active(0.02, "RTU")
     talk.close(1.0)
-    (connection,), _ = run(talk, until=2.5)  # active 1.01 + 1.024 s, passive 1.01 + 2.048 s
-    assert (connection.active.state, connection.passive.state) == ("IDLE", "TIMEWAIT")
-    assert connection.active.timewait.likely == at(1.01) + 1024 * MS
+    (connection,), _ = run(talk, until=3.5)  # active 1.01 + 4.096 s (20 at the least), passive 1.01 + 2.048 s
+    assert (connection.active.state, connection.passive.state) == ("TIMEWAIT", "IDLE")
+    assert connection.active.timewait.likely == at(1.01) + 4096 * MS
     assert connection.passive.timewait.likely == at(1.01) + 2048 * MS
-    (connection,), _ = run(talk, until=3.1)
+    (connection,), _ = run(talk, until=5.2)
     assert (connection.active.state, connection.passive.state) == ("IDLE", "IDLE")
 
 

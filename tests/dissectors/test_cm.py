@@ -194,6 +194,7 @@ def shown(packet: WireLayer, name: str) -> str:
         (CM_REQ(path_mtu=4), "path_mtu", "4 (2048 bytes)"),
         (CM_REQ(path_mtu=6), "path_mtu", "unknown(0x06)"),
         (CM_REQ(primary_packet_rate=16), "primary_packet_rate", "16 (100 Gb/s)"),
+        (CM_REQ(primary_packet_rate=25), "primary_packet_rate", "25 (1600 Gb/s)"),
         (CM_REQ(primary_packet_rate=1), "primary_packet_rate", "unknown(0x01)"),
         (CM_REQ(transport_service_type="UC"), "transport_service_type", "1 (UC)"),
         (CM_REQ(extended_transport_type=1), "extended_transport_type", "1 (XRC)"),

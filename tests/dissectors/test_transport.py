@@ -150,7 +150,10 @@ def test_a_mad_needs_the_q_key_of_qp1() -> None:
         (0x00, "RC SEND FIRST"),
         (0x11, "RC acknowledge"),
         (0x17, "RC SEND ONLY with invalidate"),
+        (0x1C, "RC FLUSH"),
+        (0x1D, "RC ATOMIC WRITE"),
         (0x24, "UC SEND ONLY"),
+        (0x5C, "RD FLUSH"),
         (0x64, "UD SEND ONLY"),
         (0x65, "UD SEND ONLY with immediate"),
         (0x81, "CNP"),
@@ -162,7 +165,7 @@ def test_opcode_names(opcode: int, name: str) -> None:
 
 
 def test_combinations_that_do_not_exist_have_no_name() -> None:
-    assert not OPCODES.keys() & {0x2C, 0x31, 0x60, 0x66, 0x71, 0xE4}
+    assert not OPCODES.keys() & {0x2C, 0x31, 0x3C, 0x5D, 0x60, 0x66, 0x71, 0x7C, 0xBC, 0xBD, 0xE4}
     assert shown(BTH(opcode=0x66), BTH, "opcode") == "unknown(0x66)"
 
 

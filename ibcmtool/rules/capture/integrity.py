@@ -25,8 +25,8 @@ C06 = rule(
     " repeated it one timeout later. A warning at the second damaged message between the same two ports: then it is no"
     " single bit error. Nothing of this is a fault of a CM.",
     false_positives="A capture taken inside the sender, before its port has computed the ICRC, shows all of them"
-    " wrong: silent for a message that was answered before it came again. A snap length that cuts the packet leaves"
-    " the ICRC unchecked.",
+    " wrong: not reported for a message that was answered before it came again. A snap length that cuts the packet"
+    " leaves the ICRC unchecked.",
     advice="Look for bit errors on the path between the two ports: symbol and receive errors of their ports and of the"
     " switches between (perfquery, ethtool -S), on mlx5 rx_icrc_encapsulated in the port's hw_counters.",
 )

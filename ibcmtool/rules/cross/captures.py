@@ -28,13 +28,13 @@ X04 = rule(
     severity="info",
     clause="no specification clause: a limit of the capture",
     explanation="An RTU answers a REP, a DREP a DREQ: where the answers are in the capture and nothing of what they"
-    " answer is, only one direction was recorded. Told once, when an address never speaks although others answer it,"
-    " or when one exchange in ten shows one direction only. Everything that rests on a missing answer (timeouts, R07,"
-    " H18, S12) may be an effect of it. The second sign: QP1 numbers its packets. If a host at whose RoCE port the"
-    " capture was made skips numbers, CM messages of it are missing, or it has other management traffic.",
+    " answer is, only one direction was recorded. Reported once, when an address never speaks although others answer"
+    " it, or when one exchange in ten shows one direction only. Everything that rests on a missing answer (timeouts,"
+    " R07, H18, S12) may be an effect of it. The second sign: QP1 numbers its packets. If a host at whose RoCE port"
+    " the capture was made skips numbers, CM messages of it are missing, or it has other management traffic.",
     false_positives="A host that is down answers nobody: silence alone is no sign. Gaps in the numbers are a hint only"
     " (possible): a capture filter by address leaves such gaps, and on InfiniBand they are ordinary (queries to the"
-    " subnet administrator), so they are not told there.",
+    " subnet administrator), so they are not reported there.",
     advice="Mirror both directions of the port, or capture on both hosts and analyze the files together; for gaps,"
     " look at the drop counters of the capture tool (ibdump reports none).",
 )

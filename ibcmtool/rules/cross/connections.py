@@ -29,9 +29,10 @@ X01 = rule(
     explanation="A connected RC or UC QP has exactly one peer; RC packets do not even name their sender's QP. Two open"
     " connections that claim the same QPN of the same CA therefore cannot both carry data. Either the QP is of a"
     " service that has many peers (dynamically connected transport: legal), or one connection is dead and its end was"
-    " not captured, or the two ends are different CAs with the same GUID. Told once for each QP.",
-    false_positives="XRC serves several initiators with one target QP (silent there). Cloned virtual machines share a"
-    " CA GUID. A close that the capture missed leaves the first connection open here only. Never more than possible.",
+    " not captured, or the two ends are different CAs with the same GUID. Reported once for each QP.",
+    false_positives="XRC serves several initiators with one target QP (not reported there). Cloned virtual machines"
+    " share a CA GUID. A close that the capture missed leaves the first connection open here only. Never more than"
+    " possible.",
     advice="Nothing to do if the application uses one QP for many peers (dynamically connected transport). Else, if"
     " the CA GUIDs are unique, look for the unseen close of the earlier connection.",
 )
@@ -67,7 +68,7 @@ X02 = rule(
     explanation="After the handshake a message finds its connection by the Communication IDs alone. A CA that gives"
     " the same id to two connections at once cannot tell their DREQs apart: the wrong connection may be closed. A REQ"
     " with an id in use is T03; this is the id that a REP gave.",
-    false_positives="Only equal CA GUIDs count, and only connections that both are established. Silent for one"
+    false_positives="Only equal CA GUIDs count, and only connections that both are established. Not reported for one"
     " exchange seen on both sides of an SR-IOV proxy (X11). Such a proxy (mlx4) rewrites ids, and cloned machines"
     " share a GUID: from different addresses it is a possible warning only.",
     advice="If both came from one CM, it is broken; if the addresses differ, check for cloned node GUIDs.",

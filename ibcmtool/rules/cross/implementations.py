@@ -31,13 +31,13 @@ X07 = rule(
     "A CA runs another CM than upstream Linux",
     severity="info",
     clause="Linux cma.c and cm.c, illumos ibcm: timers and TransactionIDs (connections/implementation.py)",
-    explanation="Each CM shows itself by how it numbers its requests and by the timers that it asks for. Told once for"
-    " each CA that is not the usual Linux, because it changes what is normal: how long a peer is waited for, how long"
-    " timewait lasts, and whether a REQ whose QPN is in timewait is refused. illumos gets its own timewait model. Also"
-    " told where --timewait-model was chosen and what was recognised contradicts it.",
+    explanation="Each CM shows itself by how it numbers its requests and by the timers that it asks for. Reported once"
+    " for each CA that is not the usual Linux, because it changes what is normal: how long a peer is waited for, how"
+    " long timewait lasts, and whether a REQ whose QPN is in timewait is refused. illumos gets its own timewait model."
+    " Also reported where --timewait-model was chosen and what was recognised contradicts it.",
     false_positives="Any Linux whose rdma_cm was built with CM response timeouts of 22 reads as MLNX OFED (hence"
     " probable). A CA whose messages contradict each other (a CM in user space, two machines with one GUID, ids that"
-    " an SR-IOV host rewrites) counts as unknown and is not told, nor is a CA that only a REJ 4 hints at.",
+    " an SR-IOV host rewrites) counts as unknown and is not reported, nor is a CA that only a REJ 4 hints at.",
     advice="Judge this CA's waits by its own timers; --timewait-model sets one model for every CA.",
 )
 

@@ -29,13 +29,14 @@ X09 = rule(
     clause="RFC 826, RFC 5227, RFC 4861; Linux resolves the address once for each attempt (rdma_resolve_addr)",
     explanation="ARP or IPv6 neighbour discovery in the capture gives the target's IP address to another MAC address"
     " than the one that the REQs go to, and that one had it before: a failover, or a replaced port. The requester has"
-    " looked up the address before an attempt, and every retry goes to the same place, for minutes, whatever its"
-    " neighbour table says by then.",
+    " looked up the address before an attempt, and every retry goes to the same place. Linux since 6.0 ends such an"
+    " attempt on RoCE when its neighbour table gets the new MAC address (RDMA_CM_EVENT_UNREACHABLE, -110); an older"
+    " one goes on for minutes, whatever that table says by then.",
     false_positives="A router's MAC address is never taken for the target's: the old one must have been announced for"
-    " the address, or CM messages must have come from it with an unused hop limit. Silent when both MAC addresses"
-    " claim the address by turns or within 1 s (two ports in one subnet), in another VLAN, when the old one still"
-    " speaks for the address, or when the REQ was captured twice (it may have been forwarded). Possible only, when the"
-    " announcement came after the last REQ.",
+    " the address, or CM messages must have come from it with an unused hop limit. Not reported when both MAC"
+    " addresses claim the address by turns or within 1 s (two ports in one subnet), in another VLAN, when the old one"
+    " still speaks for the address, or when the REQ was captured twice (it may have been forwarded). Possible only,"
+    " when the announcement came after the last REQ.",
     advice="On the requester compare `ip neigh show` with the new MAC address; delete a stale entry and connect anew."
     " Find out why it missed the announcement: gratuitous ARP switched off at the takeover (arp_notify), or filtered"
     " by a switch.",
@@ -101,10 +102,11 @@ X10 = rule(
     explanation="Both versions may run in one network, but a port takes only packets for which it has a GID of that"
     " version: a REQ of the other one vanishes without an answer. The target, found by its GID or its MAC address, was"
     " heard with the other version only.",
-    false_positives="A target that takes both versions and is silent for another reason. Silent when it was heard with"
-    " the REQ's version as well, or when the REQ was answered in any way. Never more than probable.",
-    advice="Set the requester's default version to that of its target: cma_roce_mode, or"
-    " /sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_mode; show_gids lists what each port has.",
+    false_positives="A target that takes both versions and does not answer for another reason. Not reported when it"
+    " was heard with the REQ's version as well, or when the REQ was answered in any way. Never more than probable.",
+    advice="Set the requester's default version to that of its target:"
+    " /sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_mode (MLNX OFED: cma_roce_mode)."
+    " /sys/class/infiniband/DEV/ports/N/gid_attrs/types/* say which versions a port has (MLNX OFED: show_gids).",
 )
 
 OTHER_VERSION: Final[dict[Transport, Transport]] = {"RoCE v1": "RoCE v2", "RoCE v2": "RoCE v1"}

@@ -8,9 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from dissectors.recognition import CM_CLASS, CM_CLASS_VERSION, GSI_Q_KEY, GSI_QPN
-from ibcmtool.connections.codes import AP_REDIRECTION, PORT_AND_CM_REDIRECTION, SIDR_REDIRECTION
+from ibcmtool.connections.codes import (
+    AP_REDIRECTION,
+    INVALID_CLASS_VERSION,
+    PORT_AND_CM_REDIRECTION,
+    SIDR_REDIRECTION,
+)
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import listed, qpn
+from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
@@ -29,7 +35,7 @@ F05 = rule(
     clause="IBA 13.4 (MAD header), 12.6 (message formats): reserved fields are sent as 0 and ignored",
     explanation="A sender fills reserved fields with 0. Other values come from memory that was not cleared, from a"
     " layout that the receiver does not share, or from a newer edition. Receivers ignore them, so the connection does"
-    " not suffer. Told once for each port and message type.",
+    " not suffer. Reported once for each port and message type.",
     false_positives="Fields that later editions defined (ECE vendor id, SAP Supported) are not counted, nor is the CM"
     " Q_Key that the first editions put into REQ and LAP, nor messages of another class version.",
     advice="Worth a look if the fields next to them look wrong as well: then the layouts differ.",
@@ -58,6 +64,7 @@ def _reserved_mask(kind: str) -> tuple[int, int]:
 
 _RESERVED: Final = {kind: _reserved_mask(kind) for kind in MESSAGES}
 _SEND: Final = 3  # method
+_BAD_VERSION: Final = 0x0004  # status: class or base version not supported
 _USUAL_HEADER: Final = bytes((1, CM_CLASS, CM_CLASS_VERSION, _SEND, 0, 0))  # base version to status
 _FROM_QP1: Final = (GSI_QPN.to_bytes(3, "big"), b"")  # or a source that has no headers
 _REDIRECTIONS: Final = {
@@ -112,10 +119,12 @@ F10 = rule(
     "A CM message in a MAD of another kind",
     severity="warning",
     clause="IBA 13.4, 12.6 (class version 2, method Send, status 0); Linux mad.c registers for just that",
-    explanation="CM messages are sent with class version 2, method Send (3) and status 0. Linux does not even see MADs"
-    " of another class version or method; illumos refuses another version with REJ 31. So the message is ignored, and"
-    " its sender repeats it in vain. Told once for each port.",
-    false_positives="Peers of the first edition (class version 1) among themselves understand each other.",
+    explanation="CM messages are sent with class version 2, method Send (3) and status 0. Linux drops a MAD of another"
+    " class version or method before its CM sees it, and illumos refuses another version with REJ 31: such a message"
+    " is ignored, and its sender repeats it in vain. A wrong status alone does no harm at a Linux peer, no handler"
+    " there looks at it. Reported once for each port.",
+    false_positives="Peers of the first edition (class version 1) among themselves understand each other. The REJ 31"
+    " of illumos has status 0x0004 (bad version) rightly and is not reported.",
     advice="Look at the CM that sent it: which edition it speaks, and whether it fills in the header.",
 )
 
@@ -124,12 +133,13 @@ F10 = rule(
 def mad_header(connection: Connection, step: Step, context: Context) -> Verdicts:
     message = step.message
     status = int.from_bytes(message.mad[4:6], "big")
-    found = []
+    fields, found = message.fields, []
+    refused_version = isinstance(fields, Rej) and fields.reason == INVALID_CLASS_VERSION
     if message.class_version != CM_CLASS_VERSION:
         found.append(f"class version {message.class_version} instead of 2")
     if message.method != _SEND:
         found.append(f"method 0x{message.method:02x} instead of 3 (Send)")
-    if status:
+    if status and not (refused_version and status == _BAD_VERSION):  # illumos says it in both places
         found.append(f"status 0x{status:04x} instead of 0")
     if found:
         yield Verdict(
@@ -147,8 +157,9 @@ F11 = rule(
     clause="IBA 13.4, 13.5 (the general services interface is QP1; redirection)",
     explanation="CM messages go from QP1 to QP1 unless a CM has redirected its peers to another QP. A message from"
     " elsewhere comes from a program that builds its own, and the answer goes to QP1, where it is not known. Messages"
-    " to other QPs are not looked at. Told once for each port.",
-    false_positives="Silent for the rest of a capture that shows a redirection; one before its beginning is not seen.",
+    " to other QPs are not looked at. Reported once for each port.",
+    false_positives="Not reported for the rest of a capture that shows a redirection; one before its beginning is not"
+    " seen.",
     advice="Find out which program on that port sends CM messages beside the kernel's CM.",
 )
 

@@ -70,8 +70,9 @@ F06 = rule(
     clause="IBA 12.7 (Partition Key), 10.9 (partitions); Linux sends its MADs in the path's partition",
     explanation="The P_Key in the packet's BTH and the one that the request asks for differ, and the packet's is not"
     " that of the default partition. So the request came through one partition and wants to connect in another; where"
-    " the ports share only one of them, it works for the CM and fails for the data. Told once for a pair of ports.",
-    false_positives="CMs that send all MADs in the default partition are not told; the membership bit does not count.",
+    " the ports share only one of them, it works for the CM and fails for the data. Reported once for a pair of ports.",
+    false_positives="CMs that send all MADs in the default partition are not reported; the membership bit does not"
+    " count.",
     advice="Compare the consumer's P_Key with the partitions that the subnet manager gave both ports.",
 )
 
@@ -158,7 +159,7 @@ F08 = rule(
     clause="IBA 12.7 (alternate path), 17.2.8 (automatic path migration); Linux cm_req_has_alt_path",
     explanation="An alternate path with the very addresses of the primary one protects against nothing (in a LAP it is"
     " refused for that, AP status 5). One that names only one of its two ports cannot be loaded. RoCE has no path"
-    " migration: what stands there is ignored or refused. Told once for a pair of ports.",
+    " migration: what stands there is ignored or refused. Reported once for a pair of ports.",
     false_positives="With LMC two LIDs of one port make two paths: only equal LIDs and GIDs on both sides count."
     " Omni-Path LIDs stand in the GIDs; both LIDs 0 is no half path.",
     advice="Look at how the connecting consumer gets its alternate path, or leave the path out.",
@@ -202,10 +203,11 @@ F09 = rule(
     clause="IBA 12.7 (Primary Local and Remote Port LID, GID)",
     explanation="The primary path of the REQ is from and to other ports than the packet that brought it. Allowed, as a"
     " CM may speak for another port. But where addresses are translated, tunnelled or cloned, the REQ names ports that"
-    " the receiver cannot reach: it refuses the GID (REJ 12), or the data goes astray. Told once for a pair of ports.",
+    " the receiver cannot reach: it refuses the GID (REJ 12), or the data goes astray. Reported once for a pair of"
+    " ports.",
     false_positives="Routers, SR-IOV alias GIDs and several ports of one host look like this (possible only). GIDs"
     " with the same interface id, LIDs within 2^7 of each other (LMC), LIDs of a routed path, 0 and permissive LIDs"
-    " are not told.",
+    " are not reported.",
     advice="If connections fail: compare the addresses; look for NAT, a tunnel, or a bond that moved.",
 )
 

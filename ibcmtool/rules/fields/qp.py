@@ -18,7 +18,8 @@ from ibcmtool.values import Qpn
 SPECIAL_QPNS: Final = {0: "QP0", 1: "QP1", 0xFFFFFF: "the multicast QPN"}
 # None: not captured.
 _PATH_MTUS: Final = frozenset((None, *range(1, 6)))
-_RATES: Final = frozenset((None, 0, *range(2, 25)))
+NEWEST_RATE: Final = 25  # 1600 Gb/s, of Linux 7.2
+_RATES: Final = frozenset((None, 0, *range(2, NEWEST_RATE + 1)))
 _FAILOVERS: Final = frozenset((None, 0, 1, 2))
 _CODES: Final = {
     "REQ": (("path_mtu", _PATH_MTUS), ("primary_packet_rate", _RATES), ("alternate_packet_rate", _RATES)),
@@ -54,8 +55,8 @@ F01 = rule(
     " one as its connection's QP makes the peer send its data there; a DREQ or LAP that does so can reach no"
     " connection.",
     false_positives="An XRC target's REP has its QPN in the field Local EE Context Number, which is judged instead;"
-    " reliable datagrams have none (silent). A DREQ or LAP is judged only if what it should name was not captured,"
-    " else T05 and L05 do (then probable, since the service is not known).",
+    " reliable datagrams have none (not reported). A DREQ or LAP is judged only if what it should name was not"
+    " captured, else T05 and L05 do (then probable, since the service is not known).",
     advice="Look at the consumer or CM that sent it: the QP was not created when the message was made.",
 )
 
@@ -121,7 +122,7 @@ F03 = rule(
     clause="IBA 12.7 (Transport Service Type); Linux cm_req_get_qp_type",
     explanation="CMs in use connect RC and UC (types 0 and 1) and XRC (type 3 with Extended Transport Type 1)."
     " Reliable datagrams (type 2) were never built; of other extended types nothing is known. illumos refuses such a"
-    " REQ (REJ 9), Linux passes it on and fails later.",
+    " REQ (REJ 9), Linux rdma_cm fails at once, with a REJ 28 without private data.",
     false_positives="An edition of the specification newer than this tool may define another extended type.",
     advice="Look at what the connecting consumer asks for; if it is right, the tool wants to hear of it.",
 )
@@ -148,9 +149,9 @@ F04 = rule(
     "A field holds a code that is not defined",
     severity="warning",
     clause="IBA 12.7 (Path Packet Payload MTU 1-5, Packet Rate, Failover Accepted 0-2)",
-    explanation="Path MTU is 1 to 5 (256 to 4096 bytes), a packet rate 0 or one of the static rates 2 to 24, Failover"
+    explanation="Path MTU is 1 to 5 (256 to 4096 bytes), a packet rate 0 or one of the static rates 2 to 25, Failover"
     " Accepted 0 to 2. A receiver that gets another value refuses the message, or takes it for something else.",
-    false_positives="Rates above 24 may come with newer links (possible, information).",
+    false_positives="Rates above 25 (1600 Gb/s) may come with newer links (possible, information).",
     advice="Look at the CM or consumer that filled the field in.",
 )
 
@@ -160,7 +161,6 @@ _CODE_NAMES: Final = {
     "alternate_packet_rate": "Alternate Packet Rate",
     "failover_accepted": "Failover Accepted",
 }
-NEWEST_RATE: Final = 24
 
 
 @F04.on_step("REQ", "REP", "LAP", history=first, when=_notable, needs=("intact",))
@@ -188,7 +188,7 @@ F15 = rule(
     clause="IBA 9.7.7.2 (end-to-end credits), 9.7.5.2.8 (RNR NAK)",
     explanation="The receives of a shared receive queue belong to no single QP, so end-to-end credits cannot be"
     " counted for it: the flow control bit has no effect. And the queue may run empty at any time: RNR Retry Count 0"
-    " tells the other side not to try again then, so that the first such packet ends the connection. Told once for"
+    " tells the other side not to try again then, so that the first such packet ends the connection. Reported once for"
     " each port.",
     false_positives="A hint, not a breach. XRC (whose fields mean less) and IPoIB connected mode (which asks for no"
     " retries on purpose) are left out.",

@@ -24,7 +24,7 @@ F12 = rule(
     explanation="With ECE a REQ names a vendor and options in its Attribute Modifier, and the REP answers with those"
     " that it accepts. A REP without a vendor declines: the connection works without options (information). Options"
     " without a vendor, or a REP with a vendor that nobody asked for, mean that one CM fills the fields with something"
-    " else. Told once for each port.",
+    " else. Reported once for each port.",
     false_positives="Kernels before 5.8 and consumers inside the kernel know no ECE: their REPs decline.",
     advice="For a declined offer nothing; else look at the CM that filled the fields in.",
 )
@@ -82,10 +82,10 @@ F13 = rule(
     clause="IBA annex A11 (RDMA IP CM Service); Linux cma_save_ip_info",
     explanation="A request for an RDMA IP CM service begins its private data with 36 bytes: version 0, IP version 4 or"
     " 6, the source port and two addresses. Linux refuses another version with REJ 28 and no private data of its own:"
-    " told when such a refusal comes. An IPv4 address whose first twelve bytes are not 0 is information, told once for"
-    " each port: some receivers compare all sixteen.",
-    false_positives="A listener on an AF_IB address expects no header: silent without a refusal, and where the first"
-    " two bytes are 0, as consumers there keep them. A refusal may have another reason (possible only).",
+    " reported when such a refusal comes. An IPv4 address whose first twelve bytes are not 0 is information, reported"
+    " once for each port: some receivers compare all sixteen.",
+    false_positives="A listener on an AF_IB address expects no header: not reported without a refusal, and where the"
+    " first two bytes are 0, as consumers there keep them. A refusal may have another reason (possible only).",
     advice="Look at the connecting consumer: it uses an RDMA IP CM service id without the header that goes with it.",
 )
 
@@ -160,7 +160,7 @@ F14 = rule(
     clause="IBA annexes A3 (the first byte of a service id says who assigned it) and A11",
     explanation="The first byte of a service id is 0 (IBTA), 1 (IETF) or 2 (locally administered); Linux adds 0x10 for"
     " IPoIB connected mode, and SRP targets take their GUID. Another id is a private one of some application, or its"
-    " bytes are in the wrong order, which is said where it shows. Told once for each id.",
+    " bytes are in the wrong order, which is said where it shows. Reported once for each id.",
     false_positives="Private ids are harmless. An id with the vendor part of a GUID in the REQ is taken for SRP's.",
     advice="If the target does not know the service (REJ 8), compare the id with the one that it listens on.",
 )

@@ -30,10 +30,10 @@ F16 = rule(
     " If a QPN comes back within the longest timewait, towards the same CA, and one side starts at the PSN of last"
     " time, a late request or acknowledgement of the old connection falls into the new one's window: data is"
     " corrupted, or counted as delivered. T01 and T02 judge the reuse itself. A CA that starts eight REQs or more at"
-    " PSN 0, with a QPN that comes back among them, is information, told once for each.",
+    " PSN 0, with a QPN that comes back among them, is information, reported once for each.",
     false_positives="Certain before the shortest timewait, probable before the one that Linux keeps, else possible."
-    " Silent for XRC and for an old connection that carried no data. IPoIB connected mode starts every REQ at PSN 0:"
-    " no habit is told of it.",
+    " Not reported for XRC and for an old connection that carried no data. IPoIB connected mode starts every REQ at"
+    " PSN 0: such a habit is not reported.",
     advice="Draw each starting PSN at random, and keep a QPN out of use until its timewait is over.",
     rests_on=("complete",),
 )

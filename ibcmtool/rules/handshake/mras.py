@@ -26,8 +26,8 @@ H09 = rule(
     explanation="An MRA buys time for the answer to a message that was received: the passive side sends it for a REQ"
     " (0), the active side for a REP (1), either for a LAP (2); 3 is undefined. One about another message is ignored,"
     " so it buys no time and the peer goes on repeating.",
-    false_positives="Silent when the REQ was not captured and the sender's role is a guess. A LAP that the capture"
-    " dropped makes an MRA for it look wrong (then probable).",
+    false_positives="Not reported when the REQ was not captured and the sender's role is a guess. A LAP that the"
+    " capture dropped makes an MRA for it look wrong (then probable).",
     advice="Look at the CM that sent it: the Message MRAed field does not fit its role.",
 )
 
@@ -64,10 +64,10 @@ H10 = rule(
     explanation="An MRA asks the other side to wait for the answer to its REQ or REP. After the answer (REP or REJ;"
     " RTU or REJ) there is nothing to wait for, and the receiver drops it. Two parts of the sender do not know of each"
     " other, or the message was held up.",
-    false_positives="Within 50 ms of the answer the capture may have them in the wrong order: silent. So it is when"
-    " the other side has asked again since, because the answer may have been lost. A repetition that is missing from"
-    " the capture is another innocent cause: possible only, after a REJ in particular. More than a response timeout"
-    " after a REJ it is H08.",
+    false_positives="Within 50 ms of the answer the capture may have them in the wrong order: not reported. Nor is it"
+    " reported when the other side has asked again since, because the answer may have been lost. A repetition that is"
+    " missing from the capture is another innocent cause: possible only, after a REJ in particular. More than a"
+    " response timeout after a REJ it is H08.",
     advice="Harmless. Look at the sender's CM if it is frequent.",
 )
 

@@ -35,7 +35,7 @@ H13 = rule(
     explanation="A side that gives up may not know its peer's Communication ID, so a REJ with reason 4 carries its CA"
     " GUID as additional information, and the receiver finds the connection by it. Without the GUID the receiver keeps"
     " a half-open connection until its own timers end.",
-    false_positives="None known; silent when the capture cut the message before the additional information.",
+    false_positives="None known; not reported when the capture cut the message before the additional information.",
     advice="A fault of the CM that sent it. The peer's consumer has to wait for its own timeout.",
 )
 
@@ -67,7 +67,7 @@ H14 = rule(
     explanation="The CA GUID in a REJ with reason 4 must be the one that the sender's REQ or REP carried: the receiver"
     " looks the connection up by it. With another GUID the REJ finds nothing, or ends the wrong connection.",
     false_positives="Proxies for virtual functions may put one GUID into the REQ and another into the REJ (mlx4"
-    " SR-IOV): then the fault is the proxy's. Silent where the sender's GUID is unknown or 0, and for a guessed"
+    " SR-IOV): then the fault is the proxy's. Not reported where the sender's GUID is unknown or 0, and for a guessed"
     " connection.",
     advice="Compare the GUIDs: two CAs or ports of one host, or an SR-IOV proxy that rewrites only some messages.",
 )

@@ -29,9 +29,9 @@ H11 = rule(
     " once it has sent its RTU, the passive side once the RTU (or data) has arrived. Linux obeys such a REJ and goes"
     " to timewait as after a DREQ, illumos obeys it on the active side only; others stay connected.",
     false_positives="A passive side that never got the RTU may still reject: accused only if it has sent data, a DREQ,"
-    " DREP, LAP or APR, or if it did not repeat its REP although its wait was over. Silent within 50 ms of the RTU,"
-    " after a newer REQ, for REJs about a REQ (that one may not have been captured), and for reasons 6 and 7, which"
-    " say that the sender does not know the connection.",
+    " DREP, LAP or APR, or if it did not repeat its REP although its wait was over. Not reported within 50 ms of the"
+    " RTU, after a newer REQ, for REJs about a REQ (that one may not have been captured), and for reasons 6 and 7,"
+    " which say that the sender does not know the connection.",
     advice="Look at the sender's CM or consumer: it rejects what it had accepted. See whether the other end let go.",
 )
 
@@ -87,11 +87,11 @@ H21 = rule(
     clause="IBA 12.9.7.2 (REP sent); Linux cm_send_rej_locked",
     explanation="Each REQ gets one answer. After its REP a passive side may still end the attempt because its consumer"
     " changed its mind (reason 28) or because nobody answered the REP (reason 4); every other reason says that the REQ"
-    " was not acceptable, which contradicts the REP. Two processes or CMs may be answering for one port. A REJ before"
-    " the REP is told by H02.",
-    false_positives="A repeated REQ may be answered anew once the passive side gave up on its REP: silent when as many"
-    " REQs as answers were captured. After an RTU it is H11. A repeated REQ that is missing from the capture, or a"
-    " kernel consumer that rejects with a reason of its own, makes it never more than probable.",
+    " was not acceptable, which contradicts the REP. Two processes or CMs may be answering for one port. For a REJ"
+    " before the REP see H02.",
+    false_positives="A repeated REQ may be answered anew once the passive side gave up on its REP: not reported when"
+    " as many REQs as answers were captured. After an RTU it is H11. A repeated REQ that is missing from the capture,"
+    " or a kernel consumer that rejects with a reason of its own, makes it never more than probable.",
     advice="Look at the passive side: which CM or consumer sent which of the two answers, and why.",
 )
 

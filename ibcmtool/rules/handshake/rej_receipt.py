@@ -124,11 +124,11 @@ H19 = rule(
     clause="IBA 12.9.7.1 (a REJ ends the attempt); Linux sends a REJ once and answers a repeated REQ anew",
     explanation="A REJ ends the attempt, so the same REQ does not come again unless the REJ was lost or ignored. The"
     " receiver has forgotten the first and takes the repeated one for a new request: it is rejected again, or accepted"
-    " if somebody listens now. A requester whose REP was lost cannot tell which attempt a REJ means that came after"
-    " that REP: Linux drops it then.",
-    false_positives="Within 50 ms of the REJ the two crossed: silent. Copies of one packet are not counted. A REQ"
-    " repeated after the requester's own REJ 10 (of a stale REP) is as it should be, and a REJ that names the wrong"
-    " message is told by H12.",
+    " if somebody listens now. A requester that never got the REP cannot match a REJ that refers to it; Linux drops"
+    " that REJ and repeats its REQ.",
+    false_positives="Within 50 ms of the REJ the two crossed: not reported. Copies of one packet are not counted. A"
+    " REQ repeated after the requester's own REJ 10 (of a stale REP) is as it should be. For a REJ that names the"
+    " wrong message see H12.",
     advice="Look for loss of CM packets from the passive to the active side if it takes long until the REJ is obeyed.",
 )
 

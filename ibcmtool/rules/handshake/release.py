@@ -82,8 +82,8 @@ H22 = rule(
     clause="IBA 12.10.8 (communication release); Linux cm_issue_drep",
     explanation="A DREP is sent for a DREQ only. Mostly the capture has lost that DREQ, so that it does not show who"
     " closed the connection, and when. Otherwise the sender made the DREP up, and its end of the connection is gone.",
-    false_positives="None: it states what is missing. Silent if the connection's beginning was not captured (C02), if"
-    " nothing of the DREQ's sender was, and if the capture ends with the DREP.",
+    false_positives="None: it states what is missing. Not reported if the connection's beginning was not captured"
+    " (C02), if nothing of the DREQ's sender was, and if the capture ends with the DREP.",
     advice="Check the capture for drops before asking which side closed.",
 )
 
@@ -114,7 +114,8 @@ H23 = rule(
     " REJ 28. A DREQ is ignored then, so that the other side goes on with the handshake, and its sender repeats it in"
     " vain. Certain if it names Remote Communication ID 0, as one who has had no answer must.",
     false_positives="If the DREQ names both ids there most likely was a REP that is missing from the capture:"
-    " information only, and silent when nothing of the other side was ever captured. A REP up to 50 ms later counts.",
+    " information only, and not reported when nothing of the other side was ever captured. A REP up to 50 ms later"
+    " counts.",
     advice="Look at the CM or consumer that sent the DREQ; its peer keeps its half of the attempt until a timeout.",
 )
 

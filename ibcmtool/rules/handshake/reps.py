@@ -33,8 +33,9 @@ H01 = rule(
     " that id came from the addressee, although the capture shows other messages of it and is older than the longest"
     " time that a REQ is repeated. A receiver that does not know the id drops the REP, and its sender repeats it in"
     " vain.",
-    false_positives="The capture dropped the REQ (hence never more than probable). Silent while the capture is younger"
-    " than 309 s, the longest REQ retry span of known defaults, and when the addressee's direction was not captured.",
+    false_positives="The capture dropped the REQ (hence never more than probable). Not reported while the capture is"
+    " younger than 309 s, the longest REQ retry span of known defaults, and when the addressee's direction was not"
+    " captured.",
     advice="Look for capture drops around the frame; else find out which CM made up the Remote Communication ID.",
 )
 
@@ -64,8 +65,8 @@ H02 = rule(
     " REP after its own REJ is an error. A requester that sent REJ 4 or whose last wait ran out has no connection for"
     " the REP to complete: then this is a warning, and the answer simply came too late.",
     false_positives="Each REQ gets an answer of its own, so a repeated REQ may be accepted after the first one was"
-    " rejected (a listener that appeared in between): silent when more REQs than REJs were seen. Clocks of several"
-    " inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported.",
+    " rejected (a listener that appeared in between): not reported when more REQs than REJs were seen. Clocks of"
+    " several inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported.",
     advice="If the answer came too late, raise the requester's CM response timeout or speed up the accepting consumer;"
     " if one side both rejected and accepted, look at its consumer and CM version.",
 )

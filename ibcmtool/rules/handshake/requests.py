@@ -1,4 +1,4 @@
-"""H18, H20: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1, 12.10)."""
+"""H18, H20: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,30 @@ H18 = rule(
     severity="warning",
     clause="IBA 12.9.7.1 and 12.7.27 (Max CM Retries); Linux cm_process_send_error",
     explanation="The requester sent its REQ Max CM Retries + 1 times, or fewer times and then a REJ with reason 4"
-    " (timeout); its consumer sees an unreachable peer. The REQs passed the capture point. What happened behind it is"
-    " not in the capture: the target is down, filters or drops CM MADs, ignores the REQ (Linux does so while it holds"
-    " a connection with the same Communication ID), or its answers take a path that is not captured. Where all"
-    " messages of an input are from or to one address it was probably captured there: at the target's side the REQs"
-    " did arrive. A requester whose REQs never came by the capture point is C02.",
+    " (timeout), and got no answer: its program sees an unreachable peer. The REQs passed the capture point; what"
+    " happened behind it is not in the capture. A Linux target that gets a REQ nearly always answers: without a"
+    " listener it sends REJ 8, and while a program hangs before it accepts, the repeated REQ is answered with an MRA."
+    " So either the REQs do not reach the target's CM (network, or host down), or a listener in user space has a full"
+    " backlog (Linux drops the REQ then, without a REJ), or Linux still holds a connection with the same Communication"
+    " ID, or the answers take a path that is not captured. Where all messages of an input are from or to one address"
+    " it was probably captured there: at the target's side the REQs did arrive. A requester whose REQs never came by"
+    " the capture point is C02.",
     false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
-    " requester ended early. A REJ earlier than one timeout after the first REQ is the consumer's will, and no"
-    " finding. If nothing of the target's address was ever captured, its direction may be missing from the capture"
-    " (then probable). Silent when an MRA, REP or REJ was seen.",
-    advice="If captured at the target's port, the network delivered the REQs: look at the target (link state,"
-    " listener, firewall for UDP 4791, CM drops in sysfs cm_rx_msgs). If captured at the requester's, capture at the"
-    " target too.",
+    " requester ended early. A REJ 4 earlier than one timeout after the first REQ is not reported: the program gave up"
+    " by itself, perhaps because the target was mute (nvme-rdma before 6.0 did so after 3 s). If nothing of the"
+    " target's address was ever captured, its direction may be missing from the capture (then probable). Not reported"
+    " when an MRA, REP or REJ was seen.",
+    advice="On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt (as far"
+    " as known, kernels before 2019 keep it below /sys/class/infiniband_cm). If it does not rise, the REQs do not get"
+    " to its CM: see whether the host and its port are up, then look for the loss in the network (drop counters, ACLs"
+    " of switches; a firewall on the host can block soft RoCE only, as far as known). If it rises, the CM has the REQs"
+    " (cm_rx_duplicates/req counts the repeated ones among them): look at the listening program, above all at its"
+    " backlog.",
 )
+
+COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
+BELOW: Final = "below the CM drops the REQs (with soft RoCE perhaps the host's firewall)."
+IF_NOT: Final = "if not, see whether the host is up, then look at the network."
 
 
 @H18.on_event("REQ_EXHAUSTED", history=matches("Q[Q^]*(J[Q^]*)?"))
@@ -98,7 +109,7 @@ def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tup
             if both and coverage.place_covers(place, tries[0].message.time, tries[-1].message.time):
                 return (
                     f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
-                    "Look for drops between the two capture points: switch counters, PFC, MTU, a filter for UDP 4791.",
+                    "Look for drops between the two capture points: switch counters, PFC, MTU, on RoCE a switch's ACL.",
                 )
     shared = context.ports.shared.get(file, ())
     if len(shared) != 1:
@@ -106,11 +117,11 @@ def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tup
     if shared[0] == connection.passive.address:
         return (
             "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
-            "Look at the target: listener and its backlog, CM drops in sysfs cm_rx_msgs, firewall for UDP 4791.",
+            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}",
         )
     return (
         "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",
-        "Capture at the target too: if the REQs are there, look at its listener and CM; if not, at the network.",
+        f"{COUNT_REQS}, or capture there too. If they arrive, look at the listening program and its backlog; {IF_NOT}",
     )
 
 
@@ -119,13 +130,14 @@ H20 = rule(
     "simultaneous-connect",
     "Both ends sent each other a REQ for one connection",
     severity="info",
-    clause="IBA 12.10 (peer to peer); the CMs compare CA GUIDs, then QPNs, to agree on who is passive",
+    clause="no clause that we could check (peer-to-peer mode of the specification); Linux has no such mode",
     explanation="Two peers opened the same connection at the same time: their REQs for one service crossed, and the"
     " REP to one of them names the QPN that the other REQ had offered. One end has become the passive side, and its"
-    " own REQ must go unanswered. Linux has no peer-to-peer mode: while it still holds the other REQ it takes the QPN"
+    " own REQ must go unanswered; which end that has to be, the specification settles by a comparison (of CA GUIDs,"
+    " then QPNs, as far as known). Linux has no peer-to-peer mode: while it still holds the other REQ it takes the QPN"
     " for one in use, and refuses the REP as stale (REJ 10).",
     false_positives="Two REQs in opposite directions with a QP of their own each are two connections (IPoIB-CM,"
-    " meshes): silent, also when no REP was captured. Machines with the same CA GUID may look like one peer.",
+    " meshes): not reported, nor when no REP was captured. Machines with the same CA GUID may look like one peer.",
     advice="Nothing to do if the connection comes up. Else let one side listen and only the other connect.",
 )
 

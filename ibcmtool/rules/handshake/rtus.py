@@ -28,8 +28,8 @@ H04 = rule(
     explanation="An RTU completes a handshake and names both ends by their Communication IDs. One with a Remote"
     " Communication ID that no REP of this exchange gave is ignored by the receiver, which repeats its REP until it"
     " gives up. With no REP captured at all it is information: the RTU itself shows that there was one.",
-    false_positives="The capture dropped the REP: then only information, and silent when nothing from the passive"
-    " side's address was ever captured.",
+    false_positives="The capture dropped the REP: then only information, and not reported when nothing from the"
+    " passive side's address was ever captured.",
     advice="Compare the RTU's Remote with the REP's Local Communication ID; check the capture for drops.",
 )
 
@@ -80,14 +80,16 @@ H05 = rule(
     "rtu-missing",
     "A REP that no RTU followed",
     severity="error",
-    clause="IBA 12.9.7.1, 12.9.7.2; COMM_EST makes the RTU dispensable once data arrives",
+    clause="IBA 12.9.7.1, 12.9.7.2; Linux rdma_notify (COMM_EST) makes the RTU dispensable once data arrives",
     explanation="The active side confirms a REP with an RTU. If every REP allowed was sent and neither RTU, MRA nor"
     " REJ came, the passive side drops the connection: an error, and the consumer sees a failed accept. If the"
     " connection worked without a captured RTU (data or a DREQ followed, or the REP was not repeated) that is"
-    " information: the first data packet establishes the passive side as well.",
+    " information: the first data packet can establish the passive side as well. On Linux only if its consumer then"
+    " calls rdma_notify: isert, rds and rtrs do, the NFS/RDMA server does not, and a program in user space has to do"
+    " it itself.",
     false_positives="An RTU lost before the capture point looks the same as one never sent; the sentence says not"
-    " captured. Silent when the REQ was not captured (the active side's direction may be missing) and after an MRA"
-    " (R06).",
+    " captured. Not reported when the REQ was not captured (the active side's direction may be missing) and after an"
+    " MRA (R06).",
     advice="See whether the REPs reach the active side (is its REQ still repeated?): if not, the path from passive to"
     " active is broken for CM MADs; if so, its consumer hangs between REP and RTU or its RTU is lost on the way.",
 )
@@ -212,8 +214,9 @@ H07 = rule(
     " the RTU was lost on the way: the connection comes up late. A warning if every REP allowed was sent and none"
     " after the last was confirmed: the passive side has given up, while the active side takes the connection for"
     " established. A warning too if another input shows that the RTU had come further on its way.",
-    false_positives="A REP within 50 ms of the RTU crossed it: silent. So are REPs after a newer REQ. A passive side"
-    " that was set going by data alone need not repeat, but Linux does as long as its consumer takes no notice.",
+    false_positives="A REP within 50 ms of the RTU crossed it and is not reported, nor are REPs after a newer REQ. A"
+    " passive side that was set going by data alone need not repeat, but Linux does as long as its consumer takes no"
+    " notice.",
     advice="Look for loss of CM packets from the active to the passive side. If the passive side gave up, close the"
     " connection on the active side, which still believes in it.",
 )

@@ -22,15 +22,19 @@ R07 = rule(
     "A DREQ got no DREP",
     severity="warning",
     clause="IBA 12.9.7 (DREQ sent: to TimeWait when the retries are used up); Linux cm_process_send_error",
-    explanation="A DREQ is repeated until its DREP comes. Without one, the sender waits through every retry (73 s with"
-    " upstream RoCE defaults, minutes with OFED's) before its timewait begins, and the other side may hold the"
-    " connection still. Warning when every send allowed was captured, information when the sender stopped earlier. A"
-    " DREQ sent exactly once is told by S12.",
+    explanation="A DREQ is repeated until its DREP comes. Without one, the sender waits through every retry (66 to 98"
+    " s with upstream Linux on RoCE, minutes with OFED's defaults) before its timewait begins, and the other side may"
+    " hold the connection still. There are three causes: the peer is dead or cut off; DREQs or DREPs are lost; or,"
+    " common, the peer got the DREQ and its program has not disconnected yet. Linux sends the DREP only when it does,"
+    " and drops repeated DREQs meanwhile. Warning when every send allowed was captured, information when the sender"
+    " stopped earlier. For a DREQ sent exactly once see S12.",
     false_positives="If nothing was captured from the other side's address, its direction is probably missing"
     " (possible only); a DREP lost before the capture point looks like none. Linux ignores a DREQ whose Remote QPN is"
     " wrong (T05).",
-    advice="See whether the peer is alive. If it is, it dropped or never got the DREQ: its end of the connection stays"
-    " open until it notices, and a REQ that reuses the QPN will be refused as stale.",
+    advice="On the peer, if it is alive, read /sys/class/infiniband/DEV/ports/N/cm_rx_duplicates/dreq twice while"
+    " DREQs are repeated. If it rises, they arrive: the program there has not called rdma_disconnect, so look at why"
+    " it hangs. If not, DREQs or DREPs are lost on the way. Until the peer lets go, a REQ with the same QPN is refused"
+    " there as stale; another QPN is accepted.",
 )
 
 
@@ -114,7 +118,8 @@ def _released(connection: Connection, role: Role) -> str:
     return (
         f"{name} has let go and begins its timewait. {end_name(peer)} may hold its half still: until its consumer or"
         f" its transport retries end it, a REQ with QPN {qpn(connection.end(role).qpn)} will be refused there as stale."
-        " See whether it is alive and gets the DREQs."
+        " Another QPN is accepted. See whether it is alive: if cm_rx_duplicates/dreq of its port (below"
+        " /sys/class/infiniband/DEV/ports/N) has risen, it got the DREQs, and its program has yet to disconnect."
     )
 
 
@@ -124,11 +129,14 @@ R16 = rule(
     "A DREP came late, and its DREQ had not been repeated",
     severity="info",
     clause="Linux ib_destroy_cm_id (one DREQ, no wait for the DREP); IBA 12.10.8",
-    explanation="The DREP came later than the timeout of the DREQ, which its sender would have repeated by then if it"
-    " had still been there: a process that ends or crashes leaves a single DREQ. Its peer got it and let go in the"
-    " end, so that nothing stays behind; until the DREP it held its half of the connection.",
+    explanation="The DREP came later than the timeout of the DREQ, which its sender would have repeated by then had"
+    " the connection's owner still waited for it. An owner that destroys the connection right after rdma_disconnect"
+    " leaves a single DREQ (nvme-rdma always does), and so does a process that ends or crashes. The peer got it and"
+    " let go in the end, so nothing stays behind. Until then its program had not disconnected: Linux sends the DREP"
+    " only when it does.",
     false_positives="Repetitions of the DREQ that are missing from the capture (never more than probable).",
-    advice="Nothing to do if the process ended on purpose. What the peer's consumer did until the DREP is its own.",
+    advice="Nothing to do on the side that sent the DREQ. If the wait hurts, look at why the peer's program took so"
+    " long to disconnect.",
 )
 
 
@@ -149,8 +157,8 @@ def drep_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     if context.covered(connection, dreq.message.time, step.message.time):
         yield Verdict(
             f"DREP {duration(gap)} after the only DREQ, which {end_name(connection.peer(sender))} did not repeat after"
-            f" {duration(wait)}: its owner had ended, it seems. Until then {end_name(connection.end(sender))} held its"
-            " half of the connection.",
+            f" {duration(wait)}: its owner had destroyed the connection by then, it seems. Until the DREP"
+            f" {end_name(connection.end(sender))} held its half of the connection.",
             {"gap": Duration(gap), "timeout": Duration(wait)},
             (unopposed("complete"),),
             steps=(dreq, step),

@@ -29,10 +29,10 @@ R06 = rule(
     clause="IBA 12.6.6 (Service Timeout)",
     explanation="The sender of an MRA promises its answer (REP or REJ; RTU or REJ; APR) within the Service Timeout."
     " Later, the other side may have given up. The last MRA for a message counts.",
-    false_positives="Silent when the other side ended the attempt first, or when the capture ends before the promise"
-    " is due. An answer that the capture dropped looks like none (then probable). Information where the other side"
-    " repeated its message up to seven times after the MRA, as answers to it may have been lost; and where it should"
-    " have repeated it, but did not.",
+    false_positives="Not reported when the other side ended the attempt first, or when the capture ends before the"
+    " promise is due. An answer that the capture dropped looks like none (then probable). Information where the other"
+    " side repeated its message up to seven times after the MRA, as answers to it may have been lost; and where it"
+    " should have repeated it, but did not.",
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
 )
 
@@ -123,10 +123,12 @@ R15 = rule(
     "mra-stretched",
     "An MRA made the answer to a REQ take its time",
     severity="info",
-    clause="IBA 12.6.6 (Service Timeout); Linux rdma_cm sends an MRA for a repeated REQ, cm_mra_handler",
+    clause="IBA 12.6.6 (Service Timeout); Linux sends an MRA for a repeated REQ only (asked by rdma_cm; in 7.2 ib_cm"
+    " itself)",
     explanation="The passive side asked for time with an MRA, and answered within it. Meanwhile the requester repeats"
     " its REQ only after the time asked for, so that the gaps between its REQs grow from some seconds to more than a"
-    " minute: no message was lost, and no CM is to blame. Told when the answer took longer than one response timeout.",
+    " minute: no message was lost, and no CM is to blame. Reported when the answer took longer than one response"
+    " timeout.",
     false_positives="None: it accuses nobody. An answer later than promised is R06.",
     advice="Look at why the accepting consumer takes so long (backlog, resources, a blocked event loop).",
 )

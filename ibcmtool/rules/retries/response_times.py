@@ -33,11 +33,11 @@ R04 = rule(
     " packet lives of the path come on top. A first REP, REJ or MRA later than that after the last REQ allowed is a"
     " warning; after an earlier one it is information, as the active side has sent it again since and the capture"
     " lacks that. If it is late only by the first REQ, the earlier ones may have been lost: information (Linux sends"
-    " an MRA only for a repeated REQ, so an MRA tells that the first did arrive).",
+    " an MRA only for a repeated REQ, in 7.2 as before, so an MRA tells that the first did arrive).",
     false_positives="Captured at the active end, the round trip is counted in (two packet lives are granted). REQs"
     " lost behind the capture point, or repeated and not captured, look like slowness (never certain). If the capture"
-    " begins with the REQ, an MRA may have come before it (information only). Silent when the requester had given up"
-    " (H02).",
+    " begins with the REQ, an MRA may have come before it (information only). Not reported when the requester had"
+    " given up (H02).",
     advice="Look at the accepting consumer (slow accept, full backlog), or raise the requester's response timeout.",
 )
 

@@ -37,7 +37,7 @@ R01 = rule(
     " at the first send beyond the limit.",
     false_positives="Second captures of one packet have the same PSN and are not counted. illumos answers a repeated"
     " REQ with its REP and starts counting anew: REPs beyond the limit are a possible warning while those since the"
-    " last repeated REQ keep it. Silent when the REQ was not captured.",
+    " last repeated REQ keep it. Not reported when the REQ was not captured.",
     advice="Look at the sender's CM; its peer may have gone long ago. See whether the message ever had an answer.",
 )
 
@@ -90,8 +90,8 @@ R02 = rule(
     " the peer with work that it had still time for. Compared with nine tenths of what Linux makes of the field (which"
     " is 4.6 % shorter than nominal), without path time; reported once per message.",
     false_positives="illumos times its DREQ by the ACK delay instead (information only while it keeps that), and"
-    " repeats its REP at once when the REQ is repeated (not reported). A port event makes a stack post its MADs again."
-    " Sends captured by different inputs are possible only, since their clocks may differ.",
+    " repeats its REP at once when the REQ is repeated (not reported). When QP1 is flushed, Linux posts its MADs"
+    " again. Sends captured by different inputs are possible only, since their clocks may differ.",
     advice="Look at the sender's CM timers; harmless by itself, but a storm of such repeats hides the real answers.",
 )
 
@@ -156,7 +156,9 @@ R03 = rule(
     " the likelier reason (information). A sender that does so after an eighth MRA, or although another input shows"
     " that the MRA came further, probably ignores them (warning).",
     false_positives="The MRA may have been lost behind the capture point (hence information). Within 50 ms of the MRA"
-    " the two may have crossed: silent. Only the first gap after an MRA is judged: newer kernels apply it once.",
+    " the two may have crossed: not reported. Only the first gap after an MRA is judged, as a CM may apply an MRA"
+    " once. Linux up to 7.2 applies it to all later repetitions; a patch posted in December 2024 that would end this"
+    " is not in it.",
     advice="If the requester also gives up early, it does not honour MRAs: raise its CM response timeout instead.",
 )
 
@@ -213,7 +215,7 @@ R08 = rule(
     explanation="A retry has the same ids and TransactionID as the message that it repeats, and so must have the same"
     " contents: the receiver takes it for a duplicate and never looks at what changed, so that the two sides may go on"
     " with different parameters.",
-    false_positives="Bit errors: silent when the ICRC of either packet is wrong, probable when it could not be"
+    false_positives="Bit errors: not reported when the ICRC of either packet is wrong, probable when it could not be"
     " checked. Messages that may legally differ (MRA, REJ, DREP, LAP) are not compared, and a DREQ with another Remote"
     " QPN is left to T05. Where one packet was cut, only the common part counts.",
     advice="Compare the fields named; find out whether the sender or something on the path changes CM messages.",

@@ -30,8 +30,11 @@ S01 = rule(
     false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared "
     "by cloned machines. Not raised when the old connection had begun to close, and only probable while it had no "
     "RTU or data.",
-    advice="Look at the CM of the side that answered REP: it lost its table of connected QPNs, or does not check "
-    "it. The old connection's QP there must be moved to error; restart its consumer if it does not notice by itself.",
+    advice="First let the requester connect again with a fresh QP, so that no two connections share one. Then get rid"
+    " of the old connection alone on the side that answered REP: an NVMe target (nvmet) ends it by itself, wait for"
+    ' "ctrl N keep-alive timer (N seconds) expired!" in its kernel log. Restarting the whole service drops every'
+    " host, so it comes last. The fault is in the CM of that side: it lost its table of connected QPNs, or does not"
+    " check it.",
 )
 
 
@@ -107,12 +110,12 @@ S05 = rule(
     "timewait-req-accepted",
     "A REQ whose QPN is in the receiver's timewait was accepted",
     severity="info",
-    clause="IBA 12.4 against 12.9.7.2; Linux since 2.6.19 accepts",
-    explanation="The connection that used this QPN was closed by both sides, but the receiver's timewait for it is "
-    "not over. The strict reading (12.4: the CM puts local and remote QPN into timewait) wants such a REQ refused "
-    "as stale: error under --policy strict. The relaxed reading (12.9.7: no action is listed for a REQ in timewait, "
-    "stale means connected) lets it be accepted: info under --policy relaxed. That the owner may not reuse its QPN "
-    "so early is T01, under both.",
+    clause="IBA 12.4 against 12.9.7.1 and 12.9.7.2; Linux since 2.6.19 accepts",
+    explanation="The connection that used this QPN was closed by both sides, but the receiver's timewait for it is not"
+    " over. The strict reading (from 12.4, by which the CM puts local and remote QPN into timewait) wants such a REQ"
+    " refused as stale: error under --policy strict. The relaxed reading (12.9.7.1 and 12.9.7.2 list no action for a"
+    " REQ in timewait; stale means connected) lets it be accepted: info under --policy relaxed. That the owner may not"
+    " reuse its QPN so early is T01, under both.",
     false_positives="Clock errors in merged captures. Only raised inside the shortest timewait that the receiver "
     "can have.",
     advice="Nothing to do on the receiver if it is Linux. Look at the sender, which reuses its QPN early (T01).",
@@ -131,12 +134,13 @@ S06 = rule(
     "timewait-req-refused",
     "A REQ was refused as stale although its QPN was only in timewait",
     severity="warning",
-    clause="IBA 12.9.7.2 against 12.4; Linux up to 2.6.18 and illumos refuse",
+    clause="IBA 12.9.7.1 and 12.9.7.2 against 12.4; Linux up to 2.6.18 and illumos refuse",
     explanation="The old connection was closed by both sides; no open one with this QPN is known. The receiver "
     "refused all the same because its timewait was not over. Right under the strict reading (no finding there), "
     "needless under the relaxed one.",
     false_positives="An open connection with the same QPN that the capture does not show.",
-    advice="Connect again after the receiver's timewait, or with another QPN.",
+    advice="Connect with another QPN, or wait for the end of the receiver's timewait (a few seconds with usual"
+    " timers).",
 )
 
 
@@ -155,11 +159,14 @@ S07 = rule(
     "timewait-req-ignored",
     "A REQ whose QPN is in the receiver's timewait got no answer",
     severity="info",
-    clause="IBA 12.9.7.2; Topspin's CM drops such a REQ",
-    explanation="The QPN of this REQ belongs to a connection that was closed but is still in the receiver's "
-    "timewait, and the REQ stayed unanswered until its last retry. Some CMs drop such a REQ without a word.",
+    clause="IBA 12.9.7.1, 12.9.7.2; Topspin's CM drops such a REQ",
+    explanation="The QPN of this REQ was used by a connection that is closed, but for which the receiver still keeps a"
+    " pause (timewait). The REQ stayed unanswered until its last retry. Some old CMs drop such a REQ without a word;"
+    " Linux and illumos do not. A REQ can also stay unanswered for other reasons.",
     false_positives="The answer is missing from the capture, or the receiver died.",
-    advice="Connect again after the receiver's timewait, or with another QPN.",
+    advice="Connect with another QPN, which no timewait stands against, or wait for the end of the receiver's"
+    " timewait. If that does not help, timewait was not the reason: see H18. A requester that keeps its QP out of use"
+    " until its own timewait is over (T01) does not run into this.",
 )
 
 

@@ -154,13 +154,18 @@ S12 = rule(
     "A DREQ was sent once, not answered and not repeated",
     severity="warning",
     clause="Linux ib_destroy_cm_id: one DREQ, no wait for the DREP; IBA 12.10.8",
-    explanation="A CM that is alive repeats its DREQ until the DREP comes. One that sends it just once is "
-    "destroying the connection with its owner: the process ended or crashed, or the module was unloaded. If that "
-    "DREQ was lost, the peer still believes in the connection and will call the next one with this QPN stale.",
+    explanation="A CM repeats its DREQ until the DREP comes, as long as the connection's owner waits for it. One that"
+    " is sent just once means that the owner destroyed the connection right away: Linux stops the retries then. Many"
+    " programs work like that in normal operation (nvme-rdma destroys its connection right after rdma_disconnect, at"
+    " every disconnect, reset and error recovery); a process that ends or crashes and a module that is unloaded look"
+    " the same. If that one DREQ was lost, the peer still holds the connection and will refuse the next one with this"
+    " QPN as stale.",
     false_positives="The DREP or the repetitions are missing from the capture: a warning only when several of them "
     "are overdue, information if the capture ends before. Max CM Retries 0 (not raised).",
-    advice="Check whether the process ended on purpose, and whether the peer noticed: its QP goes to error at the "
-    "latest when its transport retries are exhausted.",
+    advice="Now: see on the peer whether it still holds this connection (Linux: rdma resource show qp). If it does"
+    " not, all is well. If it does, it lets go when its transport retries run out or its program's keep-alive ends the"
+    " connection; close it there if it is in the way. Connecting again with another QPN works at once. Then: see"
+    " whether the DREQ was lost on the way. A single DREQ alone is no sign of a crash.",
 )
 
 
@@ -173,7 +178,7 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
         return
     end, peer = connection.end(role), connection.peer(role)
     if event.kind == "ENDED" and end.state != "DREQ_SENT":
-        return  # told when it gave up
+        return  # reported when it gave up
     waited = context.watched(connection, dreq.message.time, event.time)
     wait = response_wait(connection.request, role).nominal
     wait += wait // SLACK
@@ -197,9 +202,11 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
         ),
         None if overdue else "info",
         steps=(dreq,),
-        advice=f"{end_name(end)}: see whether its process ended on purpose; Linux sends one DREQ for a process that "
-        f"dies. {end_name(peer)}: unless it got the DREQ, it holds this connection, and calls QPN {qpn(end.qpn or 0)} "
-        "stale when it comes back, until its transport retries or its consumer end it.",
+        advice=f"Now: see whether {end_name(peer)} still holds this connection (Linux: rdma resource show qp). Unless "
+        f"it got the DREQ it does, and refuses QPN {qpn(end.qpn or 0)} as stale until its transport retries or its "
+        f"program end it; another QPN is accepted at once. Then: {end_name(end)} destroyed the connection right after "
+        "its DREQ. Linux programs do so at a normal disconnect (nvme-rdma always), and so does a process that ends or "
+        "crashes.",
     )
 
 

@@ -23,15 +23,18 @@ S02 = rule(
     "A REQ or REP with the QPN of a connected QP was refused as stale, as it must be",
     severity="warning",
     clause="IBA 12.4.1, 12.9.8.3.1; Linux cm_match_req, cm_rep_handler",
-    explanation="One side opens a connection with a QPN that the other side still holds connected: so the first "
-    "side lost its half of the old connection without saying goodbye (power loss, reboot, crash, or a DREQ that got "
-    "lost). The receiver did what the specification asks for: REJ 10, then a DREQ on the old connection. The old "
-    "connection is called stale. A further attempt that is refused because of the same old connection is "
-    "information: S09 counts them.",
+    explanation="One host opens a connection with a QPN (the number of its queue pair) that the other side still holds"
+    " connected. So the first host has lost its half of an older connection without saying goodbye: power loss,"
+    " reboot, crash, or a DREQ that got lost. The receiver did what the specification asks for: it refused (REJ 10)"
+    " and sent a DREQ on the old connection, which is called stale. Linux frees the QPN only when that DREQ is"
+    " answered or its retries run out, not when it is sent. A further attempt that is refused because of the same old"
+    " connection is information: S09 counts them.",
     false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale.",
-    advice="Find out why the owner of the QPN left the old connection without a DREQ: it rebooted, crashed, or its "
-    "DREQ was lost. The other side lets go once its own DREQ is answered or retried to the end; connecting again "
-    "works then, and with another QPN at once.",
+    advice="Now: connect again with another QPN, which gets through at once; most programs take one with each attempt."
+    " With the same QPN wait until the other side has let go: when its DREQ is answered, or when its retries run out"
+    " (up to about 70 s with upstream Linux, 270 s with MLNX OFED). Do not restart the target for it, that drops every"
+    " host. Then: find out why the owner of the QPN left the old connection without a DREQ that arrived: it rebooted"
+    " or crashed, or its DREQ was lost.",
     rests_on=(),  # the refusal itself says that the connection is held
 )
 
@@ -97,8 +100,9 @@ def _first_refusal(
         sentence += f" {holder} is already trying to close it: its DREQ is unanswered."
         until = f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end"
     advice = (
-        f"{owner} left connection {old.id} without a DREQ that arrived (reboot, crash, kill, loss): its uptime and log "
-        f"tell. {until}; until then QPN {number} is refused, another QPN is not."
+        f"Now: connect with another QPN, which is accepted at once, or wait. {until}; until then QPN {number} is "
+        f"refused. Then: {owner} left connection {old.id} without a DREQ that arrived (reboot, crash, kill, loss); its "
+        "uptime and log show which."
     )
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
@@ -142,17 +146,20 @@ S03 = rule(
     "stale-without-dreq",
     "No DREQ followed on the old connection after REJ 10",
     severity="error",
-    clause="IBA 12.9.8.3.1; Linux since about 4.10 (2016)",
-    explanation="After refusing a stale REQ or REP the CM must send a DREQ on the old connection (naming the QPN in "
-    "question), repeat it until it is answered or its retries are exhausted, and put its QP into timewait. "
-    "Otherwise the old connection stays and every later attempt with this QPN is refused again. Linux kernels "
-    "before 2016 did not send it.",
-    false_positives="A DREQ missing from the capture, or held back by MAD flow control: an error after three "
-    "timeouts, a possible warning where the capture ends after one. Told once for each old connection. Not raised "
-    "when that was not established at the receiver (Linux sends the DREQ only then), or when the capture ends "
-    "before it was due.",
-    advice="Update the kernel of the side that sent the REJ if it is older than 4.10 (2016); until then restart the "
-    "consumer that holds the old connection there.",
+    clause="IBA 12.9.8.3.1; Linux since 4.10",
+    explanation="After refusing a stale REQ or REP the CM must send a DREQ on the old connection (naming the QPN in"
+    " question), repeat it until it is answered or its retries run out, and put its QP into timewait. Otherwise the"
+    " old connection stays, and every later attempt with this QPN is refused again. Upstream Linux before 4.10 (of"
+    " 2017, as far as known) did not send it. Vendor kernels may have got the change earlier, so the version that"
+    " uname shows proves nothing.",
+    false_positives="A DREQ missing from the capture, or held back by MAD flow control: an error after three timeouts,"
+    " a possible warning where the capture ends after one. Reported once for each old connection. Not raised when that"
+    " was not established at the receiver (Linux sends the DREQ only then), or when the capture ends before it was"
+    " due.",
+    advice="Now: connect with another QPN, which gets through at once. If it must be this one, wait until the side"
+    ' that refused ends the old connection by itself; an NVMe target (nvmet) does, and logs "ctrl N keep-alive timer'
+    " (N seconds) expired!\". Restarting the target's service drops every host, so it comes last. Then: update the"
+    " kernel of that side if it lacks this DREQ (upstream before 4.10).",
 )
 
 
@@ -176,8 +183,10 @@ def stale_without_dreq(connection: Connection, event: Event, context: Context) -
         None if waited >= DUTY_WAITS * wait else "warning",
         steps=(reject,),
         related=(old,),
-        advice=f"Update the kernel of {name} if it is older than 4.10 (2016); until then restart the consumer that "
-        f"holds connection {old.id} there, or let the requester take another QPN.",
+        advice=f"Now: connect with another QPN, which is accepted at once, or wait until {name} ends connection "
+        f'{old.id} by itself (an NVMe target logs "ctrl N keep-alive timer (N seconds) expired!"). Restarting its '
+        f"service drops every host, so it comes last. Then: update {name}'s kernel if it lacks this DREQ (upstream "
+        "before 4.10).",
     )
 
 

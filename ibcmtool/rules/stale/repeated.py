@@ -23,12 +23,14 @@ S09 = rule(
     "The same QPN is refused as stale over and over",
     severity="warning",
     clause="IBA 12.9.8.3.1",
-    explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver "
-    "does not get rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none "
-    "(S03). Told when no further attempt is expected, with all that were counted.",
+    explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver does"
+    " not get rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none (S03)."
+    " Reported when no further attempt is expected, with all that were counted.",
     false_positives="Two machines with the same CA GUID.",
-    advice="Stop retrying with this QPN: a new QP gets through. On the receiver, close the old connection (restart "
-    "its consumer) or wait until its DREQ retries are exhausted.",
+    advice="Stop retrying with this QPN: another QPN gets through at once. If it must be this one, wait until the"
+    " receiver lets go of the old connection: its DREQ retries run out (up to about 70 s with upstream Linux, 270 s"
+    ' with MLNX OFED), or its program ends the connection (nvmet logs "ctrl N keep-alive timer (N seconds)'
+    " expired!\"). Restarting the receiver's service drops every host, so it comes last.",
     rests_on=(),  # the refusal itself says that the connection is held
 )
 

@@ -122,6 +122,16 @@ def test_a_mad_of_another_kind(offset: int, data: bytes, envelope: dict[str, int
     assert finding.message == f"REQ of 10.0.0.1 has {words}."
 
 
+@pytest.mark.parametrize(("reason", "status", "accused"), [(31, 4, False), (31, 8, True), (28, 4, True)])
+def test_the_status_of_a_refused_class_version(reason: int, status: int, accused: bool) -> None:
+    """F10: illumos' REJ 31 has the MAD status for a bad version (0x0004), and its own version as information."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    reject = talk.passive(0.01, "REJ", reason=reason, reject_info_length=1, additional_reject_info=b"\2" + bytes(71))
+    altered(talk, reject, 4, status.to_bytes(2, "big"))
+    assert ("F10" in run(talk).codes) is accused
+
+
 def test_a_mad_as_it_should_be() -> None:
     """F10: also cut behind its ids, or with a wrong ICRC."""
     talk = Conversation()

@@ -146,10 +146,10 @@ def test_failover_neither_accepted_nor_refused() -> None:
 def test_a_rate_of_the_future() -> None:
     """F04"""
     talk = Conversation()
-    talk.active(0, "REQ", primary_packet_rate=25)
+    talk.active(0, "REQ", primary_packet_rate=26)
     finding = run(talk).only("F04")
     assert (finding.severity, finding.confidence) == ("info", "possible")
-    assert "Primary Packet Rate 25, which no known edition defines" in finding.message
+    assert "Primary Packet Rate 26, which no known edition defines" in finding.message
 
 
 def test_every_code_that_is_defined_or_was_cut_off() -> None:
@@ -157,7 +157,7 @@ def test_every_code_that_is_defined_or_was_cut_off() -> None:
     talk = Conversation()
     for number in range(1, 6):
         other = talk.another()
-        other.active(number, "REQ", path_mtu=number, primary_packet_rate=(0, 2, 16, 23, 24)[number - 1])
+        other.active(number, "REQ", path_mtu=number, primary_packet_rate=(0, 2, 16, 24, 25)[number - 1])
         other.passive(number + 0.01, "REP", failover_accepted=number % 3)
     talk.another().active(9, "REQ", path_mtu=0, cut=24 + 50)
     assert "F04" not in run(talk).codes

@@ -140,7 +140,8 @@ def test_capture_at_the_targets_port() -> None:
     talk.repeat(talk.active(0, "REQ", max_cm_retries=2), every=6.3, count=2)
     finding = run(first, until=60).only("H18")
     assert "Captured at the target's port, it seems" in finding.message
-    assert finding.advice.startswith("Look at the target")
+    assert finding.advice.startswith("On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req")
+    assert "something below the CM drops the REQs" in finding.advice
 
 
 def test_capture_at_the_requesters_port() -> None:
@@ -151,7 +152,8 @@ def test_capture_at_the_requesters_port() -> None:
     talk.repeat(talk.active(0, "REQ", max_cm_retries=2), every=6.3, count=2)
     finding = run(first, until=60).only("H18")
     assert "no telling if they arrived" in finding.message
-    assert finding.advice.startswith("Capture at the target too")
+    assert finding.advice.startswith("On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req")
+    assert "or capture there too" in finding.advice
 
 
 def test_capture_somewhere_between() -> None:
@@ -199,7 +201,7 @@ def test_reqs_that_the_other_input_does_not_have() -> None:
 def test_what_the_requester_sees() -> None:
     """H18: the advice names the kernel's log line, or the event that an RDMA CM consumer gets."""
     for service_id, says in (
-        (0x0000000001061144, '"rdma connection establishment failed (-104)"'),
+        (0x0000000001061144, '"nvme nvmeN: rdma connection establishment failed (-104)"'),
         (0x0000000001061C06, "RDMA_CM_EVENT_UNREACHABLE with status -110"),
     ):
         talk = Conversation(service_id=service_id)

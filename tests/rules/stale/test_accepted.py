@@ -8,7 +8,7 @@ from conversation import Conversation, Host, run
 from ibcmtool.values import Duration, Qpn
 
 QPN = 0x11
-# LAT 19, TAD 15: passive timewait 2.048 s; active at least 128 ms, 1.024 s in Linux.
+# LAT 19, TAD 15: passive timewait 2.048 s; active at least 128 ms, 2.048 s in Linux.
 TIMES = {"primary_local_ack_timeout": 19}
 
 
