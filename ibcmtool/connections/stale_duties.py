@@ -30,8 +30,17 @@ def proved_stale(connection: Connection, reject: Step) -> Iterator[Conflict]:
         return
     conflicts = connection.request_conflicts if reject.sender == "passive" else connection.reply_conflicts
     for conflict in conflicts:
-        if conflict.same_peer and conflict.peer_state not in CLOSED_STATES:
+        if conflict.same_peer and conflict.peer_state not in CLOSED_STATES and not _closed_since(conflict, connection):
             yield conflict
+
+
+def _closed_since(conflict: Conflict, refused: Connection) -> bool:
+    """Whether the old connection was closed between the REQ and its refusal, not by the DREQ that is called for."""
+    old, holder = conflict.other, PEER[conflict.owner]
+    if old.end(holder).state not in CLOSED_STATES:
+        return False
+    dreqs = [step for step in old.steps if step.message.type == "DREQ" and step.sender == holder]
+    return not dreqs or dreqs[0].message.time < refused.opened
 
 
 def duty(conflict: Conflict, reject: Step, refused: Connection) -> StaleDuty | None:

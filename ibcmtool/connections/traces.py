@@ -64,6 +64,14 @@ class Trace:
         if psn < NEAR_ZERO:
             self._early[psn] = hash(message.mad)
 
+    def continues(self, message: CmMessage, psn: int) -> bool:
+        """Whether this message, of another input, can be of the same life."""
+        if (psn - self.next) % PSN_RANGE < LONGEST_GAP:
+            return True
+        if psn in self._early:
+            return self._early[psn] == hash(message.mad)
+        return (self.first.psn or 0) < NEAR_ZERO
+
     def _jump(self, message: CmMessage, psn: int) -> Standing:
         last, skipped = self.last, (psn - self.next) % PSN_RANGE
         if psn == last.psn and message.mad == last.mad:
@@ -132,8 +140,8 @@ class Traces:
         sources = self.inputs.setdefault(message.file, {})
         trace = sources.get(message.source)
         if trace is None:
-            sources[message.source] = Trace(message, psn)
-            return "next"
+            trace = sources[message.source] = Trace(message, psn)
+            return self._begins(trace, message, psn)
         standing = trace.note(message, psn)
         if standing == "restart" and any(same_mad(gap.after, message) for gap in self._restarts(message)):
             return "copy"  # another input has shown it already
@@ -173,6 +181,18 @@ class Traces:
             ):
                 return True
         return False
+
+    def _begins(self, trace: Trace, message: CmMessage, psn: int) -> Standing:
+        """The first message of a port in an input. Another input may have shown it before; has it restarted since?"""
+        known: Trace | None = None
+        for sources in self.inputs.values():
+            other = sources.get(message.source, trace)
+            if other is not trace and (known is None or other.last.time > known.last.time):
+                known = other
+        if known is None or psn >= NEAR_ZERO or message.time <= known.last.time or known.continues(message, psn):
+            return "next"
+        trace.breaks.append(Break(known.last, message, 0, restart=True))
+        return "restart"
 
     def _restarts(self, message: CmMessage) -> Iterator[Break]:
         """Those of its sender that other inputs have shown."""

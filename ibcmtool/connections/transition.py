@@ -16,7 +16,7 @@ def transition(connection: Connection, sender: Role, message: CmMessage, first: 
     active, passive, kind = connection.active.state, connection.passive.state, message.type
     if kind in ADDRESSED and misaddressed(connection, sender, message):
         return active, passive, "ignored"  # the receiver does not take it for this connection
-    if kind == "DREQ" and first is None and _is_answered(connection, sender, message):
+    if kind == "DREQ" and _is_answered(connection, sender, message):
         return active, passive, "accepted"
     known = JOINT.get((active, passive, sender, kind if kind not in VARIANTS else variant(message)))
     if kind == "REQ" and connection.steps and connection.steps[0].message.type != "REQ":
@@ -35,9 +35,11 @@ def transition(connection: Connection, sender: Role, message: CmMessage, first: 
 
 def _is_answered(connection: Connection, sender: Role, dreq: CmMessage) -> bool:
     """Whether the answer to this DREQ was captured right before it: the close is that pair."""
-    asked = any(step.message.type == "DREQ" and step.sender == sender for step in connection.steps)
-    if asked or connection.end(sender).state != "TIMEWAIT":
+    if connection.end(sender).state != "TIMEWAIT":
         return False
     before = connection.steps[-1]
-    answer = before.message.type == "DREP" and before.sender != sender
-    return answer and dreq.time - before.message.time <= DISORDER
+    if dreq.time - before.message.time > DISORDER:
+        return False
+    asked = sum(step.message.type == "DREQ" and step.sender == sender for step in connection.steps)
+    answered = sum(step.message.type == "DREP" and step.sender != sender for step in connection.steps)
+    return before.message.type == "DREP" and before.sender != sender and answered > asked

@@ -9,7 +9,7 @@ from ibcmtool.evidence import Ground
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count
 from ibcmtool.model import Connection, End
-from ibcmtool.packets import Address
+from ibcmtool.packets import Address, CmMessage
 
 
 class Witness:
@@ -25,6 +25,10 @@ class Witness:
             return Ground("complete", "weakened", _missing(gap), _frames(gap))
         lived_on = self._traces.runs_on(port, start, end)
         return Ground("complete", "proved" if lived_on or self._traces.restart(port, start, end) else "unopposed")
+
+    def restarted(self, message: CmMessage) -> bool:
+        """Whether its port's QP1 began to count anew with this message."""
+        return self._traces.restart(message.source, message.time - 1, message.time) is not None
 
     def heard(self, port: Address) -> Ground:
         """What this port sends is in the capture at all."""

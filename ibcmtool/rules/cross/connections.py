@@ -137,15 +137,18 @@ def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdict
     new_agent = old_agent is not None and agent != old_agent
     old_id, new_id = old_fields.local_comm_id or 0, fields.local_comm_id or 0
     new_ids = _unrelated(old_id, new_id)
-    if not (new_agent or new_ids):
+    restarted = context.witness.restarted(message)  # where ids go on the driver alone was reloaded
+    if not (new_agent or new_ids or restarted):
         return
     changes = [f"Communication IDs from {comm_id(old_id)} to {comm_id(new_id)}"] if new_ids else []
     if new_agent:
         changes.append(f"TransactionIDs from agent 0x{old_agent or 0:08x} to 0x{agent or 0:08x}")
-    likely = psn == 0 or (new_agent and new_ids)
+    likely = psn == 0 or restarted or (new_agent and new_ids)
+    said = "".join(f", {change}" for change in changes[:1]) + "".join(f" and {change}" for change in changes[1:])
     yield Verdict(
         f"QP1 of {address(message.source)} fell from PSN {old_psn} back to {psn} within"
-        f" {duration(message.time - before.time)}, {' and '.join(changes)}: its host rebooted, or reloaded the driver.",
+        f" {duration(message.time - before.time)}{said}: its host {'rebooted, or ' if changes else ''}reloaded the"
+        " driver.",
         {
             "last_psn": Psn(old_psn),
             "psn": Psn(psn),

@@ -186,7 +186,9 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     """The verdict on a REQ whose QPN is in the receiver's timewait, and which was answered like that."""
     if not connection.request_conflicts:
         return
-    request = of_type(connection, "REQ")[0]
+    # One that was refused may come again when timewait is over: the newest is the one that was answered.
+    requests = [step for step in of_type(connection, "REQ") if step.message.time <= answer.message.time]
+    request = requests[-1 if connection.reject is not None and connection.reject is not answer else 0]
     found = in_peer_timewait(connection.request_conflicts, request.message.time, context)
     if found is None:
         return

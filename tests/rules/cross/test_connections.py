@@ -185,7 +185,7 @@ def test_passive_host_that_rebooted() -> None:
     second = first.another(passive=Host(B, psn=3, first_comm_id=0x71B8496A))
     second.establish(60)
     finding = run(first).only("X03")
-    assert finding.confidence == "possible"
+    assert finding.confidence == "probable"
     assert finding.evidence["last_tid_high"] is None
 
 
