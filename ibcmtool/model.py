@@ -289,7 +289,7 @@ class InputInfo:
     """What was read from one input. Counters grow while it is read."""
 
     path: str
-    format: str = ""  # pcap | pcapng | erf, "+gzip" or "+zstd" appended
+    format: str = ""  # pcap | pcapng | erf, "+gzip", "+zstd", "+xz", "+bzip2" or "+lz4" appended
     link_types: list[int] = field(default_factory=list)
     frames: int = 0
     cm_messages: int = 0
