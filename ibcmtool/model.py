@@ -296,6 +296,7 @@ class InputInfo:
     first_time: int | None = None
     last_time: int | None = None
     truncated: bool = False  # the input ends in the middle of a record, or is damaged
+    timeless: bool = False  # its frames have no times, or made-up ones
     damage: str = ""  # where and what, one line
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
     cut_messages: int = 0  # CM messages among them whose MAD lost bytes

@@ -48,9 +48,15 @@ class Engine:
         self.inputs = inputs
         self.sink = sink
         self._coverage = Coverage([info.path for info in inputs])
-        self.judge = Judge(policy, self._coverage, rules)
+        timeless = any(info.timeless for info in inputs)
+        self.judge = Judge(policy, self._coverage, rules, timeless=timeless)
         self._tracker = Tracker(
-            self._emit, endpoint_names, timewait_model, most=most, covered=self.judge.context.covered
+            self._emit,
+            endpoint_names,
+            timewait_model,
+            most=most,
+            covered=self.judge.context.covered,
+            timeless=timeless,
         )
         self._decoder = Decoder()
         self._redact = _redactor() if redact else None

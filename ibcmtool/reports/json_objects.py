@@ -41,7 +41,7 @@ def service_object(service_id: int | None, name: str) -> Object:
 
 def input_object(info: InputInfo) -> Object:
     """One input."""
-    return {
+    entry: Object = {
         "path": info.path,
         "format": info.format,
         "link_types": list(info.link_types),
@@ -51,6 +51,7 @@ def input_object(info: InputInfo) -> Object:
         "last_time": time(info.last_time),
         "truncated": info.truncated,
     }
+    return {**entry, "timeless": True} if info.timeless else entry
 
 
 def event_object(event: Event, received: Received | None) -> Object | None:

@@ -15,6 +15,7 @@ from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng
 from ibcmtool.sources.files.records import RecordReader
 from ibcmtool.sources.files.scan import ScanRequest
 from ibcmtool.sources.files.streams import ByteStream, FileStream, Window
+from ibcmtool.sources.files.timeless import is_timeless
 from ibcmtool.wire.links.erf import ERF
 
 __all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
@@ -102,6 +103,7 @@ def _identify(path: str, file: int, window: Window) -> Capture:
         info.link_types.append(ERF.number)
         reader = erf.ErfReader(window, file, info)
     info.format = "+".join([info.format, *compressions])
+    info.timeless = is_timeless(reader, window)
     return Capture(info, reader, window)
 
 
