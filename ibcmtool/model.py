@@ -285,6 +285,18 @@ class Finding:
 
 
 @dataclass(slots=True)
+class Traffic:
+    """What an input holds in which no CM message was found, as far as a second look went."""
+
+    frames: int = 0  # that were looked at
+    rdma: int = 0  # packets of RoCE or InfiniBand
+    to_qp1: int = 0  # of them
+    cut_to_qp1: int = 0  # of these, those that the snap length cut in front of the message
+    cut_in_headers: int = 0  # frames that it cut before it can be told what they are
+    mpa: int = 0  # beginnings of an iWARP connection, over TCP
+
+
+@dataclass(slots=True)
 class InputInfo:
     """What was read from one input. Counters grow while it is read."""
 
@@ -304,6 +316,7 @@ class InputInfo:
     made_up: bool = False  # its packets were built around bare MADs: PSN, ICRC and headers say nothing
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
     clock_given: bool = False  # that offset was given by hand, not found from packets
+    traffic: Traffic | None = None  # where it has no CM message, and could be read once more
     shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset is found
 
 

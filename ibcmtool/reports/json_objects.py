@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ibcmtool import formatting
@@ -51,7 +52,11 @@ def input_object(info: InputInfo) -> Object:
         "last_time": time(info.last_time),
         "truncated": info.truncated,
     }
-    return {**entry, "timeless": True} if info.timeless else entry
+    if info.timeless:
+        entry["timeless"] = True
+    if info.traffic is not None:
+        entry["traffic"] = asdict(info.traffic)
+    return entry
 
 
 def event_object(event: Event, received: Received | None) -> Object | None:
