@@ -55,4 +55,4 @@ def _troubles(info: InputInfo) -> Iterator[str]:
     if info.timeless:
         yield "its frames have no times of their own: nothing is concluded from times"
     if info.dropped:
-        yield f"{formatting.count(info.dropped, 'packet')} were lost before they could be read"
+        yield f"{formatting.count(info.dropped, 'packet')} lost before they could be captured"

@@ -6,16 +6,20 @@ in microseconds, other converters in nanoseconds or milliseconds, or stamp all o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from ibcmtool.model import InputInfo
+from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files.records import RecordReader
 from ibcmtool.sources.files.scan import ScanRequest
 from ibcmtool.sources.files.streams import Window
 
-LOOKED_AT: Final = 1 << 18  # bytes at the beginning of an input
+LOOKED_AT: Final = 1 << 18  # bytes at the beginning of an input that cannot be read twice, if they are at hand
+MOST_FRAMES = 2000  # that are looked at
 # How far apart (ns) all frames are where no clock was read, and how many show it: no CMs speak as fast as text2pcap.
 STEPS: Final = {0: 8, 1: 8, 1_000: 3, 1_000_000: 8}
 
@@ -37,15 +41,19 @@ class _AtHand:
         """Nothing is open."""
 
 
-def is_timeless(reader: RecordReader, window: Window) -> bool:
-    """Whether the frames at hand, in front of the first that is read, tell of no clock. They stay to be read."""
+def frames_at_hand(reader: RecordReader, window: Window) -> Iterator[Frame]:
+    """Those in front of the first that is read, as far as they are in memory. They stay to be read."""
     content = bytes(window.view[reader.position : min(window.size, LOOKED_AT)])
     window = Window(_AtHand(content), window.path)
-    frames = reader.elsewhere(window, InputInfo(window.path)).walk(ScanRequest(everything=True))
+    return reader.elsewhere(window, InputInfo(window.path)).walk(ScanRequest(everything=True))
+
+
+def timeless(frames: Iterator[Frame]) -> bool:
+    """Whether the first frames of an input tell of no clock."""
     step: int | None = None
     count = last = 0
     with suppress(SourceError):
-        for frame in frames:
+        for frame in islice(frames, MOST_FRAMES):
             if count:
                 if step is None:
                     step = frame.time - last
