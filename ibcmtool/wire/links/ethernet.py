@@ -10,13 +10,17 @@ from ibcmtool.wire.link_record import HeaderPattern, LinkType, pattern_behind
 from ibcmtool.wire.network import IPV4, Found, behind_ipv4
 
 TYPE_AT, HEADER = 12, 14
+PROTOCOL_AT: Final = HEADER + 9  # of an IPv4 header
 
 _ether_type: Final = struct.Struct("!H").unpack_from
 
 
 def find(data: Buffer) -> Found | None:
     if data[12] == 0x08 and data[13] == 0x00:  # IPv4, as nearly always: without a call more
-        return behind_ipv4(data, HEADER) or tunnels.inside(data, HEADER, IPV4)
+        found = behind_ipv4(data, HEADER)
+        if found is None and data[PROTOCOL_AT] in tunnels.CARRIERS:
+            return tunnels.inside(data, HEADER, IPV4)
+        return found
     return tunnels.find(data, HEADER, _ether_type(data, TYPE_AT)[0])
 
 
