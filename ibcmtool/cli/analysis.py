@@ -28,7 +28,7 @@ class Analysed:
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="Captures (pcap, pcapng, ERF; also gzip or zstd); - is standard input. "
+            help="Captures (pcap, pcapng, ERF; also compressed); - is standard input. "
             "Several are one analysis, merged by time.",
         ),
     ]

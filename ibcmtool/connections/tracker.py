@@ -65,7 +65,7 @@ class Tracker:
     what is recognised of each CA. `traces` is fed with every message; others may read it. `most` is how many
     connections are remembered at once (None: any number); when there
     are more, the oldest end early and are counted in `evicted`. `covered` says whether what happened to a connection
-    between two times was recorded (None: it was).
+    between two times was recorded (None: it was). `timeless`: times are not real, so no deadline passes.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Tracker:
         traces: Traces | None = None,
         most: int | None = None,
         covered: Covered | None = None,
+        timeless: bool = False,
     ) -> None:
         self.watched = DataWatch()  # QPNs whose data packets are worth feeding
         self._traces = Traces() if traces is None else traces
@@ -89,6 +90,7 @@ class Tracker:
         self._live = self._registry.live
         self._most = most
         self._covered = covered
+        self._timeless = timeless
         self._now = 0
         self._queue = DeadlineQueue()
         # Both ends have let go; in the order in which they did. (The first of a plain dict is slow to find.)
@@ -157,6 +159,8 @@ class Tracker:
     def advance(self, time: int) -> None:
         """Let the capture's time pass; it never goes back."""
         self._now = max(self._now, time)
+        if self._timeless:
+            return
         for number, due in self._queue.reached(self._now):
             self._wake(self._live[number], due)
 

@@ -50,9 +50,16 @@ class Engine:
         self.sink = sink
         self._coverage = Coverage([info.path for info in inputs])
         traces = Traces()
-        self.judge = Judge(policy, self._coverage, rules, traces)
+        timeless = any(info.timeless for info in inputs)
+        self.judge = Judge(policy, self._coverage, rules, traces, timeless=timeless)
         self._tracker = Tracker(
-            self._emit, endpoint_names, timewait_model, traces=traces, most=most, covered=self.judge.context.covered
+            self._emit,
+            endpoint_names,
+            timewait_model,
+            traces=traces,
+            most=most,
+            covered=self.judge.context.covered,
+            timeless=timeless,
         )
         self._decoder = Decoder()
         self._redact = _redactor() if redact else None

@@ -17,6 +17,7 @@ from ibcmtool.engine.sink import Sink
 from ibcmtool.model import Analysis, Connection, Event, Finding, InputInfo, Policy, TimewaitModel, rank
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
+from ibcmtool.sources.files.survey import survey
 
 Progress = Callable[[int], None]
 
@@ -57,6 +58,9 @@ def stream(
                 records.held.clear()
         ends = (info.last_time - info.clock_offset for info in infos if info.last_time is not None)
         engine.advance(max(ends, default=0))
+        for info in infos:
+            if info.frames and not info.cm_messages:
+                info.traffic = survey(info.path)
         engine.finish()
         yield from records.held
 

@@ -25,8 +25,9 @@ from ibcmtool.redaction.pseudonyms import Pseudonyms
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.neighbours import announcement
-from ibcmtool.wire.network import PACKETS, Kind
+from ibcmtool.wire.network import IPV4, IPV6, PACKETS, UDP, Kind
 from ibcmtool.wire.readers import layer_size, layout
+from ibcmtool.wire.tunnels import GRE, GRE_CHECKSUM, OUTER, Layer, carrier, layers
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
 
@@ -64,11 +65,14 @@ class Redactor:
         variant = native and whole and before[icrc + 4 : icrc + 6] == vcrc_of(before[start : icrc + 4])
         for at in LINK_TYPES[frame.link_type].addresses(before):
             _each(data, at, 6, 1, self._names.mac)
+        around = _layers(frame)
+        for layer in around[1:]:
+            if layer.ethernet != OUTER:
+                _each(data, layer.ethernet, 6, 2, self._names.mac)
         if native:
             self._lids(data, start)
         if kind == "ipv4":
-            _each(data, network + 12, 4, 2, self._names.ipv4)
-            data[network + 10 : network + 12] = _ipv4_checksum(data, network)
+            self._ipv4(data, network)
             data[bth - 2 : bth] = bytes(2)  # UDP checksum: none
         elif kind != "lrh":
             _each(data, network + 8, 16, 2, self._names.gid)
@@ -81,6 +85,7 @@ class Redactor:
             data[icrc : icrc + 4] = icrc_of(bytes(data), network, bth, icrc, checked)
         if variant:
             data[icrc + 4 : icrc + 6] = vcrc_of(bytes(data[start : icrc + 4]))
+        self._carriers(data, around)
         return bytes(data[: len(before)])  # a frame that was cut among these places has not grown
 
     def _announcement(self, frame: Frame) -> bytes:
@@ -90,7 +95,33 @@ class Redactor:
             return b""
         address = told.gid[12:] if told.gid.startswith(IPV4_MAPPED) else told.gid
         name = self._names.gid(told.gid)[-len(address) :]
-        return frame.data.replace(told.mac, self._names.mac(told.mac)).replace(address, name)
+        data = bytearray(frame.data.replace(told.mac, self._names.mac(told.mac)).replace(address, name))
+        around = _layers(frame)
+        ends = [layer.ethernet + place for layer in around[1:] if layer.ethernet != OUTER for place in (0, 6)]
+        for at in (*LINK_TYPES[frame.link_type].addresses(frame.data), *ends):
+            data[at : at + 6] = self._names.mac(frame.data[at : at + 6])
+        self._carriers(data, around)
+        return bytes(data)
+
+    def _ipv4(self, data: bytearray, at: int) -> None:
+        """The addresses of a header."""
+        _each(data, at + 12, 4, 2, self._names.ipv4)
+        data[at + 10 : at + 12] = _checksum(data, at, at + (data[at] & 15) * 4, at + 10)
+
+    def _carriers(self, data: bytearray, around: list[Layer]) -> None:
+        """The headers of the tunnels that are around a packet, the innermost first: some have a checksum over all."""
+        for layer in around[-2::-1]:
+            if layer.kind not in (IPV4, IPV6):
+                continue
+            if layer.kind == IPV4:
+                self._ipv4(data, layer.at)
+            else:
+                _each(data, layer.at + 8, 16, 2, self._names.gid)
+            protocol, at, end = carrier(bytes(data), layer)
+            if protocol == UDP:
+                data[at + 6 : at + 8] = bytes(2)
+            elif protocol == GRE and data[at] & GRE_CHECKSUM >> 8 and end <= len(data):
+                data[at + 4 : at + 6] = _checksum(data, at, end, at + 4)
 
     def _lids(self, data: bytearray, lrh: int) -> None:
         for slot in layout("LRH"):
@@ -163,11 +194,17 @@ def _each(data: bytearray, at: int, size: int, count: int, name: Callable[[bytes
             data[begin : begin + size] = name(bytes(data[begin : begin + size]))
 
 
-def _ipv4_checksum(data: bytearray, at: int) -> bytes:
-    """RFC 791: the complement of the ones' complement sum of the header's words, its own place taken as 0."""
-    size = (data[at] & 15) * 4
-    header = bytes(data[at : at + 10]) + bytes(2) + bytes(data[at + 12 : at + size])
-    total: int = sum(struct.unpack(f"!{len(header) // 2}H", header[: len(header) // 2 * 2]))
+def _checksum(data: bytearray, begin: int, end: int, at: int) -> bytes:
+    """RFC 1071: the complement of the ones' complement sum of these words, with the checksum's own place taken as 0."""
+    words = bytes(data[begin:at]) + bytes(2) + bytes(data[at + 2 : end])
+    words += bytes(len(words) % 2)
+    total: int = sum(struct.unpack(f"!{len(words) // 2}H", words))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return (0xFFFF - total).to_bytes(2, "big")
+
+
+def _layers(frame: Frame) -> list[Layer]:
+    """What is behind the link layer, tunnels and what they carry; empty without EtherTypes."""
+    carried = LINK_TYPES[frame.link_type].carried(frame.data)
+    return [] if carried is None else layers(frame.data, carried[1], carried[0])

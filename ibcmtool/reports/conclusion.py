@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import LIVE, SEVERITIES, InputInfo, Outcome, Policy, Severity
-from ibcmtool.reports import style
+from ibcmtool.model import SEVERITIES, InputInfo, Outcome, Policy, Severity
+from ibcmtool.reports import nothing, style
 from ibcmtool.reports.page import Page
 from ibcmtool.views.tally import Totals
 
@@ -29,7 +29,7 @@ def lines(page: Page, policy: Policy, inputs: Sequence[InputInfo], totals: Total
     `depends`: whether a finding depends on the policy.
     """
     if not totals.connections:
-        yield from _nothing(page, inputs)
+        yield from nothing.lines(page, inputs)
         return
     outcomes = totals.outcomes
     severities: Counter[Severity] = Counter()
@@ -76,20 +76,3 @@ def _findings(severities: Counter[Severity], reading: str, totals: Totals) -> st
     codes = sorted({code for code, severity, _ in totals.findings if severity != "info"})
     named = f" ({', '.join(codes)})" if 0 < len(codes) <= 6 else ""
     return f"; {formatting.listed(parts)}{reading}{named}"
-
-
-def _nothing(page: Page, inputs: Sequence[InputInfo]) -> Iterator[Text]:
-    if any(info.cm_messages for info in inputs):
-        yield page.text("No connection to show.", style.HEAD)
-        return
-    yield page.text("No CM messages.", style.HEAD)
-    if all(info.format == LIVE for info in inputs):
-        return
-    yield from page.hanging(
-        Text("  "),
-        page.text(
-            "Either the capture starts after the connections were made (start it before, or reconnect), or the NIC "
-            "hides RoCE traffic from the network interface (capture with ibdump, a switch's mirror port, or the "
-            "driver's sniffer mode)."
-        ),
-    )

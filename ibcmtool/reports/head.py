@@ -52,5 +52,7 @@ def _troubles(info: InputInfo) -> Iterator[str]:
         yield info.damage or "ends in the middle of a record"
     if info.cut_frames:
         yield f"{formatting.count(info.cut_frames, 'frame')} cut short by the snap length"
+    if info.timeless:
+        yield "its frames have no times of their own: nothing is concluded from times"
     if info.dropped:
-        yield f"{formatting.count(info.dropped, 'packet')} were lost before they could be read"
+        yield f"{formatting.count(info.dropped, 'packet')} lost before they could be captured"

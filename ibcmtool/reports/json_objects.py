@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ibcmtool import formatting
@@ -41,7 +42,7 @@ def service_object(service_id: int | None, name: str) -> Object:
 
 def input_object(info: InputInfo) -> Object:
     """One input."""
-    return {
+    entry: Object = {
         "path": info.path,
         "format": info.format,
         "link_types": list(info.link_types),
@@ -51,6 +52,11 @@ def input_object(info: InputInfo) -> Object:
         "last_time": time(info.last_time),
         "truncated": info.truncated,
     }
+    if info.timeless:
+        entry["timeless"] = True
+    if info.traffic is not None:
+        entry["traffic"] = asdict(info.traffic)
+    return entry
 
 
 def event_object(event: Event, received: Received | None) -> Object | None:

@@ -18,6 +18,7 @@ from ibcmtool.packets import CmMessage, Neighbour
 from ibcmtool.rules import api
 from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage
+from ibcmtool.rules.timeless import DEADLINES, rests_on_time
 
 # Histories remembered for each kind of event, and their length: endless ones shall not fill the memory.
 MOST_HISTORIES = 1024
@@ -57,17 +58,23 @@ class Judge:
         coverage: Coverage | None = None,
         rules: Iterable[Rule] | None = None,
         traces: Traces | None = None,
+        *,
+        timeless: bool = False,
     ) -> None:
+        """rules: those that are asked (None: all). timeless: times are not real, so none of those that rest on them."""
         self.context = Context(policy, coverage, traces)
         self._steps: defaultdict[str, list[Asked]] = defaultdict(list)  # by message type
         self._events: defaultdict[str, list[OfEvent]] = defaultdict(list)  # by kind
         self._ends: list[tuple[Rule, api.EndJudge]] = []
         catalogue = CATALOGUE.values() if rules is None else rules
+        if timeless:
+            catalogue = [rule for rule in catalogue if not rests_on_time(rule)]
         for rule in sorted(catalogue, key=lambda rule: (FAMILIES.index(rule.code[0]), rule.code)):
             for kind, of_step, conditions in rule.steps:
                 self._steps[kind].append(Asked(len(self._steps[kind]), rule, of_step, conditions))
             for kind, of_event, conditions in rule.events:
-                self._events[kind].append((rule, of_event, conditions))
+                if not (timeless and kind in DEADLINES):
+                    self._events[kind].append((rule, of_event, conditions))
             self._ends += [(rule, judge) for judge in rule.ends]
         self._plans: dict[str, dict[str, Plan]] = {}  # by message type and history
         self._event_plans: dict[str, dict[str, list[OfEvent]]] = {}  # by kind and history

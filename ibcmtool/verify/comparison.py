@@ -78,12 +78,13 @@ def _compare_frame(result: Comparison, frame: Frame, message: CmMessage | None, 
 
 
 def _for_another_queue_pair(layers: Iterable[LayerDetail]) -> bool:
+    """Whether our own dissection shows so; where it did not reach the packet, or the field, nothing does."""
     values = {(layer.layer, item.name): item.value for layer in layers for item in layer.fields}
-    return (
-        values.get(("BTH", "dest_qp")) != 1
-        or values.get(("BTH", "opcode")) not in (0x64, 0x65)
-        or values.get(("DETH", "q_key")) != 0x80010000
-    )
+    dest_qp, opcode = values.get(("BTH", "dest_qp")), values.get(("BTH", "opcode"))
+    if dest_qp is None or opcode is None:
+        return False
+    q_key = values.get(("DETH", "q_key"))
+    return dest_qp != 1 or opcode not in (0x64, 0x65) or (q_key is not None and q_key != 0x80010000)
 
 
 def compare(result: Comparison, number: int, layers: Iterable[LayerDetail], message: CmMessage, seen: Shown) -> None:

@@ -6,6 +6,7 @@ foreign bytes never raise.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,10 @@ import dissectors.cm
 import dissectors.encapsulation
 from dissectors import private_data
 from dissectors.fields import CUT, WireLayer, layer_size, layout
+from ibcmtool.wire import tunnels
+from ibcmtool.wire.links import LINK_TYPES
+from ibcmtool.wire.links.ethernet import ETHERNET
+from ibcmtool.wire.links.raw_ip import RAW_IP
 
 if TYPE_CHECKING:
     from dissectors.private_data import Protocol
@@ -46,9 +51,31 @@ class LayerDetail(NamedTuple):
 def dissect(frame: Frame) -> Packet:
     """The frame as Scapy layers; Raw for a link type that Scapy does not know, or a frame cut in the link layer."""
     try:
-        return conf.l2types[frame.link_type](frame.data)
+        packet = conf.l2types[frame.link_type](frame.data)
     except Exception:  # KeyError, or what the layer raises on cut bytes; further up Scapy itself falls back to Raw
         return Raw(frame.data)
+    last = packet.lastlayer()
+    inner = _tunnelled(frame)
+    if inner is not None and type(last) is Raw and last.load.endswith(inner.data):  # a tunnel that Scapy does not know
+        last.load = last.original = last.load[: -len(inner.data)]
+        last.add_payload(dissect(inner))
+    return packet
+
+
+def _tunnelled(frame: Frame) -> Frame | None:
+    """What the innermost tunnel of a frame carries, from its Ethernet or IP header on; None where there is none."""
+    link = LINK_TYPES.get(frame.link_type)
+    try:
+        carried = None if link is None else link.carried(frame.data)
+        found = [] if carried is None else tunnels.layers(frame.data, carried[1], carried[0])
+    except (IndexError, struct.error):
+        return None
+    if len(found) < 2:
+        return None
+    if found[-1].ethernet != tunnels.OUTER:
+        return frame._replace(link_type=ETHERNET.number, data=frame.data[found[-1].ethernet :])
+    inner = frame.data[found[-1].at :]
+    return frame._replace(link_type=RAW_IP.number, data=inner) if inner else None
 
 
 def layers(packet: Packet, protocol: Protocol | None = None) -> Iterator[LayerDetail]:

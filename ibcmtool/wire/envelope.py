@@ -16,11 +16,12 @@ from ibcmtool.wire.link_record import LinkType
 from ibcmtool.wire.links import LINK_TYPES
 from ibcmtool.wire.network import Kind
 from ibcmtool.wire.readers import layer_size
+from ibcmtool.wire.tunnels import OUTER, layers
 
 _LRH_SIZE: Final = layer_size("LRH")
 
 _ipv4: Final = struct.Struct("!xB6xB3x4s4s").unpack_from  # type of service, time to live, source, destination
-_vlan_tag: Final = struct.Struct("!2xH").unpack_from  # tag control
+_tag_control: Final = struct.Struct("!H").unpack_from
 
 
 class Envelope(NamedTuple):
@@ -62,8 +63,7 @@ def envelope(message: CmMessage) -> Envelope | None:
                 *read_transport(data, bth),
                 *_lids(kind, data, network),
                 *_route(kind, data, network),
-                *link.macs(data),
-                _vlan_ids(link, data, network),
+                *_ethernet(link, data),
             )
         )
     except (IndexError, struct.error):
@@ -90,7 +90,19 @@ def _route(
     return read_global_route(data, network)  # an IPv6 header has the same layout
 
 
-def _vlan_ids(link: LinkType, data: bytes, network: int) -> tuple[int, ...]:
-    """The ids of the tags between the link layer's first EtherType and the network header."""
-    place = link.ether_type(data)
-    return () if place is None else tuple(_vlan_tag(data, at - 2)[0] & 0xFFF for at in range(place[1], network, 4))
+def _ethernet(link: LinkType, data: bytes) -> tuple[bytes | None, bytes | None, tuple[int, ...]]:
+    """MAC addresses of source and destination, and the ids of the tags in front of the network header.
+
+    Inside a tunnel those of the Ethernet frame in it, if there is one: the outer ones are those of its ends.
+    """
+    carried = link.carried(data)
+    if carried is None:
+        return *link.macs(data), ()
+    found = layers(data, carried[1], carried[0])
+    _, at, tags, ethernet = found[-1]
+    vlan_ids = tuple(_tag_control(data, tag)[0] & 0xFFF for tag in range(tags, at, 4))
+    if len(found) == 1:
+        return *link.macs(data), vlan_ids
+    if ethernet == OUTER:
+        return None, None, vlan_ids
+    return data[ethernet + 6 : ethernet + 12], data[ethernet : ethernet + 6], vlan_ids

@@ -6,22 +6,30 @@ to be given. Functions over frames raise IndexError or struct.error where a fram
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ibcmtool.wire import Buffer
-from ibcmtool.wire.network import Found
+from ibcmtool.wire.network import IPV6_SIZE, PORT_AT, UDP_SIZE, VLAN_TYPES, Found, Kind
+
+_short: Final = struct.Struct("!H").unpack_from
+
+
+Field = tuple[int, str]  # offset, struct code
+NOTHING: Final = "0s"
 
 
 class HeaderPattern(NamedTuple):
     """Bytes that tell where the BTH of a frame is.
 
-    All frames of a link type that agree in these two fields (offset, struct code) have their BTH at offset `bth`, if
-    they have one at all.
+    All frames of a link type that agree in these fields, one behind the other, have their BTH at offset `bth`, if they
+    have one at all.
     """
 
-    first: tuple[int, str]
-    second: tuple[int, str]
+    first: Field
+    second: Field
+    third: Field
     bth: int
 
 
@@ -32,8 +40,8 @@ class LinkType(NamedTuple):
     name: str  # as shown to people
     find: Callable[[Buffer], Found | None]
     """Where the BTH of a frame is; None for a frame without one."""
-    ether_type: Callable[[Buffer], tuple[int, int] | None]
-    """Offsets of the first EtherType and of what it is the type of; None for a frame that has none. VLANs are there."""
+    carried: Callable[[Buffer], tuple[int, int] | None]
+    """The first EtherType and the offset of what it is the type of; None for a frame that has none. VLANs are there."""
     macs: Callable[[bytes], tuple[bytes | None, bytes | None]]
     """MAC addresses of source and destination; None for one that the link type does not keep."""
     addresses: Callable[[bytes], tuple[int, ...]]
@@ -46,11 +54,25 @@ class LinkType(NamedTuple):
     """libpcap's expression for CM messages, and for what tells of neighbours (bpf.py)."""
 
 
-def pattern_behind(type_at: int, at: int, found: Found) -> HeaderPattern | None:
-    """The pattern of a frame with its first EtherType at offset `type_at`, and what it is the type of at `at`."""
+def pattern_behind(data: Buffer, type_at: int, at: int, found: Found) -> HeaderPattern | None:
+    """The pattern of a frame with its first EtherType at offset `type_at`, and what it is the type of at `at`.
+
+    Tunnels have none: of their outer headers too much varies.
+    """
     kind, network, bth, _ = found
-    if kind == "ipv6" and bth != network + 48:  # extension headers
+    places = [type_at, *range(at + 2, network - 2, 4)] if network > at else []
+    if (network - at) % 4 or any(_short(data, place)[0] not in VLAN_TYPES for place in places):
         return None
-    decisive = network if kind == "ipv4" else network + 6  # version and header length, or the next header
     types = "H" if network == at else f"{network - type_at}s"
-    return HeaderPattern((type_at, types), (decisive, "B"), bth)
+    return network_pattern(kind, network, bth, (type_at, types))
+
+
+def network_pattern(kind: Kind, network: int, bth: int, types: Field) -> HeaderPattern | None:
+    """The same where the field `types` in front of the network header tells its kind."""
+    if kind == "ipv6" and bth != network + IPV6_SIZE + UDP_SIZE:  # extension headers
+        return None
+    if kind == "ipv4":  # version and header length
+        return HeaderPattern(types, (network, "B"), (bth - UDP_SIZE + PORT_AT, "H"), bth)
+    next_header = network + 6, "B"
+    port = (network + 7, NOTHING) if kind == "grh" else (bth - UDP_SIZE + PORT_AT, "H")
+    return HeaderPattern(types, next_header, port, bth)

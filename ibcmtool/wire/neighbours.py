@@ -17,13 +17,13 @@ from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
 from ibcmtool.wire import Buffer
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV6, MAX_VLAN_TAGS, SOLICITATION, VLAN_TYPES
+from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV4, IPV6, SOLICITATION
+from ibcmtool.wire.tunnels import CARRIERS, layers
 
 MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
 MOST_HOLDERS = 4  # of one address
 FIRST_HOP_LIMITS: Final = frozenset({64, 128, 255})  # what hosts begin with; a router takes one off
 
-_TELLING: Final = frozenset({ARP, IPV6, *VLAN_TYPES})
 _ARP_ETHERNET_IPV4: Final = 1, 0x0800, 6, 4  # hardware and protocol, lengths of their addresses
 _ARP_REQUEST, _ARP_REPLY = 1, 2
 
@@ -34,7 +34,6 @@ _OPTIONS: Final = 24  # where they begin in both messages
 _MOST_OPTIONS: Final = 8
 
 _short: Final = struct.Struct("!H").unpack_from
-_vlan_tag: Final = struct.Struct("!HH").unpack_from  # tag control, next type
 _arp: Final = struct.Struct("!HHBBH6s4s").unpack_from  # operation, the sender's MAC and IP address behind the above
 _ipv6: Final = struct.Struct("!4xHBB16s").unpack_from  # payload length, next header, hop limit, source
 _icmpv6: Final = struct.Struct("!BB2xB3x16s").unpack_from  # type, code, flags, target
@@ -55,24 +54,19 @@ def announcement(link_type: int, data: Buffer) -> Announcement | None:
     """What a frame announces; None for nearly all frames. Never raises."""
     try:
         link = LINK_TYPES.get(link_type)
-        place = None if link is None else link.ether_type(data)
-        if place is None:
+        carried = None if link is None else link.carried(data)
+        if carried is None:
             return None
-        type_at, at = place
-        (kind,) = _short(data, type_at)
-        if kind not in _TELLING:
+        kind, at = carried
+        if kind == IPV4 and data[at + 9] not in CARRIERS:
             return None  # at once: a capture may hold much TCP
-        vlan_ids: list[int] = []
-        while kind in VLAN_TYPES and len(vlan_ids) < MAX_VLAN_TAGS:
-            control, kind = _vlan_tag(data, at)
-            vlan_ids.append(control & 0xFFF)
-            at += 4
+        kind, at, tags, _ = layers(data, at, kind)[-1]
         told = _arp_sender(data, at) if kind == ARP else _discovered(data, at) if kind == IPV6 else None
     except (IndexError, struct.error):
         return None
     if told is None or told[1][0] & 1 or not any(told[1]):  # no station's MAC address
         return None
-    return Announcement(*told, named(vlan_ids))
+    return Announcement(*told, named([_short(data, tag)[0] & 0xFFF for tag in range(tags, at, 4)]))
 
 
 def _arp_sender(data: Buffer, at: int) -> tuple[bytes, bytes] | None:

@@ -1,4 +1,4 @@
-"""Where the BTH is behind the headers of the network: IP and UDP, GRH, LRH. The same in all link types.
+"""Where the BTH is behind the headers of the network: IP and UDP, GRH, LRH. The same in all link types, and in tunnels.
 
 The lengths in the headers, not the end of the frame, say where a packet ends: frames carry padding, check sequences, or
 are cut. A finder gives None for a packet without a BTH, and raises IndexError or struct.error where the frame ends
@@ -35,6 +35,8 @@ ARP: Final = 0x0806
 IPV6: Final = 0x86DD
 ROCE_V1: Final = 0x8915
 UDP: Final = 17
+IPV6_SIZE, UDP_SIZE = 40, 8
+PORT_AT: Final = 2  # in UDP's header: the destination
 ICMPV6: Final = 58
 SOLICITATION, ADVERTISEMENT = 135, 136  # ICMPv6 types: neighbour discovery
 _IPV6_EXTENSIONS: Final = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options
@@ -70,7 +72,7 @@ PACKETS: Final[dict[Kind, Packet]] = {
 
 
 def behind_ether_type(data: Buffer, at: int, kind: int) -> Found | None:
-    """What follows an EtherType `kind`, from offset `at` on."""
+    """What follows an EtherType `kind`, from offset `at` on. Of tunnels knows tunnels.py."""
     for _ in range(MAX_VLAN_TAGS):
         if kind not in VLAN_TYPES:
             break
@@ -105,30 +107,40 @@ def _ipv6(data: Buffer, at: int) -> Found | None:
     version, length, protocol = _ipv6_header(data, at)
     if version >> 4 != 6:
         return None
-    header = at + 40
+    header = at + IPV6_SIZE
+    more = False
+    if protocol != UDP:
+        behind = behind_extensions(data, header, protocol)
+        if behind is None or behind[0] != UDP:
+            return None
+        _, header, more = behind
+    port, udp_length = _udp_header(data, header)
+    if port != ROCE_PORT:
+        return None
+    return "ipv6", at, header + 8, -(at + IPV6_SIZE + length) if more else header + udp_length - 4
+
+
+def behind_extensions(data: Buffer, at: int, protocol: int) -> tuple[int, int, bool] | None:
+    """Protocol and offset behind IPv6's extension headers, which begin at `at`, and whether this is a first fragment.
+
+    None in later fragments.
+    """
     more = False
     for _ in range(_MAX_IPV6_EXTENSIONS):
-        if protocol == UDP:
-            break
         if protocol in _IPV6_EXTENSIONS:
-            size = (data[header + 1] + 1) * 8
+            size = (data[at + 1] + 1) * 8
         elif protocol == _IPV6_AUTHENTICATION:
-            size = (data[header + 1] + 2) * 4
+            size = (data[at + 1] + 2) * 4
         elif protocol == _IPV6_FRAGMENT:
-            (fragment,) = _short(data, header + 2)
+            (fragment,) = _short(data, at + 2)
             if fragment & 0xFFF8:
                 return None
             more, size = bool(fragment & 1), 8
         else:
-            return None
-        protocol = data[header]
-        header += size
-    if protocol != UDP:
-        return None
-    port, udp_length = _udp_header(data, header)
-    if port != ROCE_PORT:
-        return None
-    return "ipv6", at, header + 8, -(at + 40 + length) if more else header + udp_length - 4
+            break
+        protocol = data[at]
+        at += size
+    return protocol, at, more
 
 
 def _roce_v1(data: Buffer, at: int) -> Found | None:

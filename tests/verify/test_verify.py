@@ -213,6 +213,17 @@ def test_known_faults_are_explained(tmp_path: Path) -> None:
     assert result.faults[faults.NOT_A_MAD] == 1
 
 
+def test_wireshark_is_not_blamed_where_our_layers_do_not_reach(tmp_path: Path) -> None:
+    """PPPoE: it sees the message, we see an unknown EtherType."""
+    path = tmp_path / "pppoe.pcap"
+    inner = bytes(IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=0xC123) / BTH() / DETH() / MAD() / CM_LAYERS["RTU"]())
+    session = struct.pack("!BBHHH", 0x11, 0, 1, len(inner) + 2, 0x0021)
+    write_pcap(path, 1, [bytes(ETHERNET)[:12] + b"\x88\x64" + session + inner])
+    result = compare(path)
+    assert result.differences == [Difference(1, "frame", "no CM message", "CM message")]
+    assert not result.faults
+
+
 @pytest.mark.parametrize(
     ("version", "reserved", "rate"),
     [("4.0.17", [2], [0x2B]), ("4.4.0rc1", [3], []), ("4.4.19", [3], []), ("5.0", [3], [])],

@@ -9,6 +9,8 @@ import pytest
 
 from ibcmtool.wire.links import LINK_TYPES
 
+DLTS = {101: 12}  # libpcap's own number of raw IP on Linux; of the others it is that of the file format
+
 
 @pytest.fixture(scope="session")
 def passes() -> Callable[[int, bytes], bool]:
@@ -18,7 +20,7 @@ def passes() -> Callable[[int, bytes], bool]:
     decide.restype, decide.argtypes = c_int, [c_void_p, POINTER(winpcapy.pcap_pkthdr), c_void_p]
     programs = {}
     for number, link in LINK_TYPES.items():
-        handle = winpcapy.pcap_open_dead(number, 65535)
+        handle = winpcapy.pcap_open_dead(DLTS.get(number, number), 65535)
         program = programs[number] = winpcapy.bpf_program()
         compiled = winpcapy.pcap_compile(handle, byref(program), link.capture_filter().encode(), 1, -1)
         said = winpcapy.pcap_geterr(handle)

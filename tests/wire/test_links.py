@@ -190,7 +190,7 @@ def test_frames_of_one_pattern_have_their_bth_in_one_place(module: ModuleType, d
 
 
 def values(pattern: HeaderPattern, data: bytes) -> list[object]:
-    return [struct.unpack_from("!" + code, data, offset) for offset, code in (pattern.first, pattern.second)]
+    return [struct.unpack_from("!" + code, data, offset) for offset, code in pattern[:3]]
 
 
 @every_link
@@ -200,7 +200,7 @@ def test_neighbours(module: ModuleType, data: st.DataObject, passes: Passes) -> 
     stack = below.stack
     if "arp" not in stack.networks:
         frame = frame_of(link, below.packet / DATA)
-        assert (link.ether_type(frame.data), announcement(link.number, frame.data)) == (None, None)
+        assert announcement(link.number, frame.data) is None
         return
     for packet, gid in announcements(stack):
         frame = frame_of(link, packet)
@@ -252,6 +252,6 @@ def test_cut_and_damaged_frames(module: ModuleType, data: st.DataObject) -> None
     announcement(link.number, frame.data)
     FrameFilter(link.number, "<IIII").wants(memoryview(frame.data), 1, ())
     Redactor()(frame)
-    for ask in (link.find, link.ether_type, link.macs, link.addresses, link.packet_type or link.find):
+    for ask in (link.find, link.carried, link.macs, link.addresses, link.packet_type or link.find):
         with contextlib.suppress(IndexError, struct.error):
             ask(frame.data)

@@ -1,17 +1,18 @@
-"""C01-C04: what the capture itself lacks, so that nobody takes a gap for a fault."""
+"""C01-C04, C07: what the capture itself lacks, so that nobody takes a gap for a fault."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from ibcmtool.connections.codes import TIMEOUT
-from ibcmtool.formatting import duration
+from ibcmtool.formatting import count, duration
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Event
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
 from ibcmtool.values import Duration
 
+RARE: Final = 1000  # one packet in so many
 NOTEWORTHY_OFFSET: Final = 1_000_000  # ns; smaller ones are what synchronised hosts show
 
 C01 = rule(
@@ -142,3 +143,31 @@ def history_full(end: CaptureEnd, context: Context) -> Verdicts:
             " more ended at once than are remembered.",
             {"forgotten": end.forgotten},
         )
+
+
+C07 = rule(
+    "C07",
+    "packets-dropped",
+    "The capture lost packets, by its own count",
+    severity="warning",
+    clause="pcapng interface statistics (isb_ifdrop, isb_osdrop); libpcap's and the kernel's counts of live sources",
+    explanation="Whoever captured could not keep up, and counted what was lost. CM messages may be among it, so a"
+    " message that seems to be missing, an answer that never came or a repetition without cause may be a loss of this"
+    " capture alone. Information where less than one packet in 1000 was lost. Packets that are no CM messages are"
+    " counted, too.",
+    false_positives="None: it states what was counted. Some programs write the same loss into both counters.",
+    advice="Capture again with a filter (udp port 4791) or a larger buffer (tcpdump -B), and write to a faster disk.",
+)
+
+
+@C07.on_capture_end
+def packets_dropped(end: CaptureEnd, context: Context) -> Verdicts:
+    for info in end.inputs:
+        if info.dropped:
+            yield Verdict(
+                f"{info.path}: {count(info.dropped, 'packet')} lost before they could be captured, beside"
+                f" {count(info.frames, 'frame')} that were. What seems to be missing here may be among them.",
+                {"dropped": info.dropped, "frames": info.frames},
+                severity="info" if info.dropped * RARE < info.frames else None,
+                time=info.last_time,
+            )

@@ -21,6 +21,7 @@ from ibcmtool.rules.conditions import entangled, first
 from ibcmtool.rules.steps import broken_timewait, conflicts_at, latest_time, starting_psn
 from ibcmtool.values import Duration, Qpn, Time
 
+IP_CM_HEADER_SIZE: Final = 36  # bytes of private data, which begin with it where it is there
 ENOUGH_REUSES: Final = 3  # T08 is a statistic, not a single case
 
 
@@ -160,7 +161,8 @@ T10 = rule(
     explanation="A consumer reconnects from the same address and port (or to the same service, without IP "
     "addressing) while the QP of its last connection is in timewait, and uses another QP: as it should be. Good to "
     "know when QPs run short.",
-    false_positives="None: it accuses nobody.",
+    false_positives="None: it accuses nobody. Silent where the snap length cut off the private data that name the"
+    " consumer.",
     advice="Nothing to do.",
 )
 
@@ -190,6 +192,14 @@ def reconnect_in_timewait(connection: Connection, step: Step, context: Context) 
 
 
 def _same_consumer(old: Connection, new: Connection) -> bool:
+    if _unnamed(old) or _unnamed(new):
+        return False
     same_name = old.active.name == new.active.name
     same_target = old.service_id == new.service_id and old.passive.address.matches(new.passive.address)
     return same_name and same_target and old.active.address.matches(new.active.address)
+
+
+def _unnamed(connection: Connection) -> bool:
+    """Whether the part of its private data was cut off that would name the consumer: two without a name are not one."""
+    data = None if connection.request is None else connection.request.private_data
+    return not connection.active.name and len(data or b"") < IP_CM_HEADER_SIZE

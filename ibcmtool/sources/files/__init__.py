@@ -7,6 +7,7 @@ cut or damaged gives every frame before the damage; `Capture.info` tells where a
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 from ibcmtool.model import InputInfo
 from ibcmtool.packets import Frame
@@ -15,6 +16,7 @@ from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng
 from ibcmtool.sources.files.records import RecordReader
 from ibcmtool.sources.files.scan import ScanRequest
 from ibcmtool.sources.files.streams import ByteStream, FileStream, Window
+from ibcmtool.sources.files.timeless import frames_at_hand, timeless
 from ibcmtool.wire.links.erf import ERF
 
 __all__ = ["Capture", "ScanRequest", "SourceError", "open_capture", "open_stream"]
@@ -45,6 +47,10 @@ class Capture:
             self._frames = self._reader.frames(scan_request)
         return self._frames
 
+    def at_hand(self) -> Iterator[Frame]:
+        """The first frames, as far as they are in memory; asked before any is read, they come once more."""
+        return frames_at_hand(self._reader, self._window)
+
     def close(self) -> None:
         if isinstance(self._frames, Generator):
             self._frames.close()
@@ -62,7 +68,21 @@ def open_capture(path: str, file: int) -> Capture:
 
     Raises SourceError when it cannot be opened, is no capture, or has a link type that is not supported.
     """
-    return open_stream(FileStream(path), path, file)
+    known = _timeless(path)
+    capture = open_stream(FileStream(path), path, file)
+    capture.info.timeless = timeless(capture.at_hand()) if known is None else known
+    return capture
+
+
+def _timeless(path: str) -> bool | None:
+    """Whether the frames of a file have no times; None for what cannot be read twice. Raises SourceError as above."""
+    try:
+        if path == "-" or not Path(path).is_file():
+            return None
+    except OSError:
+        return None
+    with open_stream(FileStream(path), path, 0) as capture:
+        return timeless(iter(capture))
 
 
 def open_stream(stream: ByteStream, path: str, file: int) -> Capture:

@@ -33,7 +33,7 @@ BACKWARD = 1 << 24  # 1/256 s, in units of the timestamp: ports of one card are 
 FORWARD = 366 * 86400 << 32
 
 RECORD = "<IIBxBBxxBB"
-Unpack = Callable[[bytearray, int], tuple[int, int, int, int, int, int, int, object, object, int]]
+Unpack = Callable[[bytearray, int], tuple[int, int, int, int, int, int, int, object, object, object, int]]
 """Fraction, seconds, type, record and wire length (big-endian, so in two halves); the rest as in pcap."""
 
 _timestamp = Struct("<Q").unpack_from  # seconds, and fractions of 2^-32 s
@@ -85,12 +85,15 @@ class ErfReader(RecordReader):
         while True:
             current, overhead, frame_filter = self._type, self._overhead, self.frame_filter
             unpack: Unpack = frame_filter.unpack
-            first, second, qpn_at = frame_filter.first, frame_filter.second, frame_filter.qpn_at
+            first, second, third = frame_filter.first, frame_filter.second, frame_filter.third
+            qpn_at = frame_filter.qpn_at
             gsi: int = frame_filter.gsi
             data, size, position = window.data, window.size, self.position
             number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
             while True:
-                fraction, seconds, kind, high, low, wire_high, wire_low, field_1, field_2, qpn = unpack(data, position)
+                fraction, seconds, kind, high, low, wire_high, wire_low, field_1, field_2, field_3, qpn = unpack(
+                    data, position
+                )
                 length = high << 8 | low
                 end = position + length
                 complete = end <= size and length >= HEADER_SIZE
@@ -101,6 +104,7 @@ class ErfReader(RecordReader):
                     or fraction < run_low
                     or field_1 != first
                     or field_2 != second
+                    or field_3 != third
                     or qpn == gsi
                     or (number < until and qpn_word(data, position + qpn_at)[0] & QPN_MASK in watched)
                 ):
@@ -124,7 +128,7 @@ class ErfReader(RecordReader):
                 else:
                     self.begin_run(seconds, fraction)
                 self.position = end
-                known = kind == current and field_1 == first and field_2 == second
+                known = kind == current and field_1 == first and field_2 == second and field_3 == third
                 qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
                 on_wire = wire_high << 8 | wire_low
                 on_wire += overhead if kind == current else _overhead(data, position, kind, length)

@@ -23,9 +23,6 @@ MAGICS = (
     (b"btsnoop\0", "a Bluetooth capture (btsnoop)", NOT_A_CAPTURE),
     (b"\x17\x08Dtracing", "a trace-cmd trace", NOT_A_CAPTURE),
     (b"PERFILE2", "a perf trace", NOT_A_CAPTURE),
-    (b"\xfd7zXZ\0", "compressed with xz", "decompress it on the way: xz -dc FILE | ibcmtool ... -"),
-    (b"BZh", "compressed with bzip2", "decompress it on the way: bzip2 -dc FILE | ibcmtool ... -"),
-    (b"\x04\x22\x4d\x18", "compressed with lz4", "decompress it on the way: lz4 -dc FILE | ibcmtool ... -"),
     (b"PK\x03\x04", "a zip archive", UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", UNPACK),
@@ -38,7 +35,7 @@ MAGICS = (
 TAR_MAGIC_AT = 257
 ENOUGH = 16  # bytes to wait for, so that all but the tar archive is recognised
 SAMPLE = 512  # bytes that a text is recognised by, where there are so many
-UNKNOWN_HINT = "pcap, pcapng, ERF, and gzip or zstd of these are read; `capinfos FILE` tells whether Wireshark knows it"
+UNKNOWN_HINT = "pcap, pcapng, ERF, and gzip, zstd, xz, bzip2 or lz4 of these are read; `capinfos FILE` tells more"
 
 
 def recognize(data: bytes) -> tuple[str, str] | None:

@@ -35,8 +35,8 @@ MAX_CAPTURED: Final = 262144  # libpcap's MAXIMUM_SNAPLEN, Wireshark's WTAP_MAX_
 LINK_TYPE_MASK: Final = 0x03FFFFFF  # the bits above tell of a frame check sequence
 LONGEST: Final = 1 << 20  # bytes of a packet on the wire, where a record is to be recognised
 
-Unpack = Callable[[bytearray, int], tuple[int, int, int, int, object, object, int]]
-"""Seconds, fraction, captured and wire length, the two fields of the header pattern, half of the destination QPN."""
+Unpack = Callable[[bytearray, int], tuple[int, int, int, int, object, object, object, int]]
+"""Seconds, fraction, captured and wire length, the three fields of the header pattern, half of the destination QPN."""
 
 
 class Header(NamedTuple):
@@ -82,13 +82,14 @@ class PcapReader(RecordReader):
         info, window, watched = self.info, self.window, self.scan_request.watched
         frame_filter, until = self.frame_filter, self.watched_until
         unpack: Unpack = frame_filter.unpack
-        first, second, qpn_at = frame_filter.first, frame_filter.second, frame_filter.qpn_at
+        first, second, third = frame_filter.first, frame_filter.second, frame_filter.third
+        qpn_at = frame_filter.qpn_at
         gsi: int = frame_filter.gsi
         while True:
             data, size, position = window.data, window.size, self.position
             number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
             while True:
-                seconds, fraction, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
+                seconds, fraction, captured, wire_length, field_1, field_2, field_3, qpn = unpack(data, position)
                 end = position + RECORD_SIZE + captured
                 complete = end <= size and captured <= MAX_CAPTURED
                 if (
@@ -97,6 +98,7 @@ class PcapReader(RecordReader):
                     or fraction < run_low
                     or field_1 != first
                     or field_2 != second
+                    or field_3 != third
                     or qpn == gsi
                     or (number < until and qpn_word(data, position + qpn_at)[0] & QPN_MASK in watched)
                 ):
@@ -114,7 +116,7 @@ class PcapReader(RecordReader):
                     self.begin_run(seconds, fraction)
                 self.position = end
                 time = seconds * 1_000_000_000 + fraction * self.header.scale
-                known = field_1 == first and field_2 == second
+                known = field_1 == first and field_2 == second and field_3 == third
                 qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
                 return time, position + RECORD_SIZE, end, wire_length, qpn
             if not self._complete():

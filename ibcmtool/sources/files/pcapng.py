@@ -38,7 +38,7 @@ MAGIC = b"\n\r\r\n"
 PACKET: Final = 28  # where the packet begins in its block
 NO_INDEX: Final = -1
 
-Unpack = Callable[[bytearray, int], tuple[int, int, int, int, int, int, int, object, object, int]]
+Unpack = Callable[[bytearray, int], tuple[int, int, int, int, int, int, int, object, object, object, int]]
 """Type, length, interface, time in two halves, captured and wire length; the rest as in pcap."""
 
 Word = Callable[[bytearray, int], tuple[int]]
@@ -93,12 +93,15 @@ class PcapngReader(RecordReader):
         frame_filter, until = self.frame_filter, self.watched_until
         unpack: Unpack = frame_filter.unpack
         word: Word = self.blocks.layouts.word.unpack_from
-        first, second, qpn_at = frame_filter.first, frame_filter.second, frame_filter.qpn_at
+        first, second, third = frame_filter.first, frame_filter.second, frame_filter.third
+        qpn_at = frame_filter.qpn_at
         gsi: int = frame_filter.gsi
         data, size, position = window.data, window.size, self.position
         number, cut, run_high, run_low = info.frames, info.cut_frames, self.run_high, self.run_low
         while True:
-            kind, length, index, high, low, captured, wire_length, field_1, field_2, qpn = unpack(data, position)
+            kind, length, index, high, low, captured, wire_length, field_1, field_2, field_3, qpn = unpack(
+                data, position
+            )
             end = position + length
             sound = (
                 kind == ENHANCED_PACKET
@@ -115,6 +118,7 @@ class PcapngReader(RecordReader):
                 or low < run_low
                 or field_1 != first
                 or field_2 != second
+                or field_3 != third
                 or qpn == gsi
                 or (number < until and qpn_word(data, position + qpn_at)[0] & QPN_MASK in watched)
             ):
@@ -133,7 +137,7 @@ class PcapngReader(RecordReader):
             self.begin_run(high, low)
         self.position = end
         time = window.last_time = self._interface.time(high, low)
-        known = field_1 == first and field_2 == second
+        known = field_1 == first and field_2 == second and field_3 == third
         qpn = qpn_word(data, position + qpn_at)[0] & QPN_MASK if known else UNKNOWN
         return time, position + PACKET, position + PACKET + captured, wire_length, qpn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import gcd
 from struct import Struct
 from typing import Final, NamedTuple
@@ -17,12 +18,14 @@ SECTION = 0x0A0D0D0A
 INTERFACE = 1
 OBSOLETE_PACKET = 2
 SIMPLE_PACKET = 3
+STATISTICS = 5  # of one interface, from its beginning until then
 ENHANCED_PACKET: Final = 6
 # Not packets, but records with a frame number in Wireshark: systemd journal, custom, and sysdig's event blocks.
 NUMBERED = frozenset({9, 0x0BAD, 0x40000BAD, 0x204, 0x216, 0x221})
 
 SECTION_SIZE = 28  # of blocks without options
 PACKET_SIZE: Final = 32
+STATISTICS_SIZE = 24
 MIN_BLOCK = 12
 MINIMUM = {
     SECTION: SECTION_SIZE,
@@ -38,6 +41,7 @@ PACKETS = frozenset({OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET})
 OPTION_END = 0
 IF_TSRESOL = 9
 IF_TSOFFSET = 14
+ISB_IFDROP, ISB_OSDROP = 5, 7
 
 
 class Interface(NamedTuple):
@@ -70,6 +74,7 @@ class Layouts:
         self.interface = Struct(byte_order + "HxxI")  # link type, snap length
         self.option = Struct(byte_order + "HH")  # code, length
         self.seconds = Struct(byte_order + "q")  # of if_tsoffset
+        self.count = Struct(byte_order + "Q")  # of packets, in statistics
 
 
 LAYOUTS = {b"\x4d\x3c\x2b\x1a": Layouts("<"), b"\x1a\x2b\x3c\x4d": Layouts(">")}
@@ -88,6 +93,8 @@ class Blocks:
         self.layouts: Layouts = section_layouts(window.data, 0) if known is None else known.layouts
         self.interfaces: list[Interface] = [] if known is None else known.interfaces.copy()
         self._frame_filters: dict[int, FrameFilter] = {}  # by link type
+        self._dropped: dict[tuple[int, int], int] = {}  # packets, by section and interface
+        self._section = 0
 
     def complete(self, window: Window, position: int) -> tuple[int, int, int] | None:
         """Let the block at data[position] be at hand: its type, and where it begins and ends. None at the file's end.
@@ -159,9 +166,16 @@ class Blocks:
 
     def other(self, window: Window, kind: int, position: int, end: int) -> None:
         """A block that holds no packet."""
-        if kind in (SECTION, INTERFACE):
+        if kind in (SECTION, INTERFACE, STATISTICS):
             window.changed()
-        if kind == SECTION:
+        if kind == STATISTICS and end - position >= STATISTICS_SIZE:
+            (index,) = self.layouts.word.unpack_from(window.data, position + 8)
+            options = _options(window.data, position + 20, end - 4, self.layouts)
+            drops = [value for code, value in options if code in (ISB_IFDROP, ISB_OSDROP) and len(value) == 8]
+            self._dropped[self._section, index] = sum(self.layouts.count.unpack(value)[0] for value in drops)
+            self._info.dropped = sum(self._dropped.values())
+        elif kind == SECTION:
+            self._section += 1
             check_version(window.data, position, self.layouts)
             self.interfaces, self._frame_filters = [], {}
         elif kind == INTERFACE:
@@ -192,8 +206,19 @@ def _interface(data: bytearray, position: int, end: int, layouts: Layouts) -> tu
     """Link type, snap length, multiplier, divisor, shift."""
     link_type, snap_length = layouts.interface.unpack_from(data, position + 8)
     units, shift = 1_000_000, 0
-    position += 16
-    end -= 4
+    for code, value in _options(data, position + 16, end - 4, layouts):
+        if code == IF_TSRESOL and len(value) == 1:
+            exponent = value[0] & 0x7F
+            units = 1 << exponent if value[0] & 0x80 else 10**exponent
+        elif code == IF_TSOFFSET and len(value) == 8:
+            (seconds,) = layouts.seconds.unpack(value)
+            shift = seconds * 1_000_000_000
+    common = gcd(1_000_000_000, units)
+    return link_type, snap_length, 1_000_000_000 // common, units // common, shift
+
+
+def _options(data: bytearray, position: int, end: int, layouts: Layouts) -> Iterator[tuple[int, bytes]]:
+    """Code and value of each option between these positions. Raises MalformedError."""
     while position + 4 <= end:
         code, size = layouts.option.unpack_from(data, position)
         if code == OPTION_END:
@@ -201,15 +226,8 @@ def _interface(data: bytearray, position: int, end: int, layouts: Layouts) -> tu
         position += 4
         if position + size > end:
             raise MalformedError(f"option {code} claims {size} bytes, its block has {end - position} left")
-        if code == IF_TSRESOL and size == 1:
-            exponent = data[position] & 0x7F
-            units = 1 << exponent if data[position] & 0x80 else 10**exponent
-        elif code == IF_TSOFFSET and size == 8:
-            (seconds,) = layouts.seconds.unpack_from(data, position)
-            shift = seconds * 1_000_000_000
+        yield code, bytes(data[position : position + size])
         position += size + -size % 4
-    common = gcd(1_000_000_000, units)
-    return link_type, snap_length, 1_000_000_000 // common, units // common, shift
 
 
 def _skip(window: Window, position: int, length: int) -> int:

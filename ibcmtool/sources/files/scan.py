@@ -4,8 +4,8 @@ Most records of a large capture are data packets. To tell them from CM messages 
 messages go to QP 1. Where the BTH lies depends on a few bytes only, the same in nearly all frames of a capture: their
 shape. So the format readers unpack these bytes and the destination QP together with the header of the record, and pass
 over a frame whose shape is known and whose QP is another, without building anything. Whatever has another shape is
-looked at with the finders that the decoder itself uses. What tells of neighbours (ARP, neighbour discovery) has no BTH,
-so it is always of another shape.
+looked at with the finders that the decoder itself uses: tunnels among it. What tells of neighbours (ARP, neighbour
+discovery) has no BTH, so it is always of another shape.
 
 The test never refuses a frame in which the decoder finds a CM message, or that tells of a neighbour, and takes few
 others.
@@ -56,9 +56,9 @@ class ScanRequest:
 class FrameFilter:
     """The test for the frames of one link type.
 
-    unpack: reads the header of a record, the two fields of the shape, and the lower half of the destination QP. first,
-    second: what the fields hold in frames of the shape. qpn_at: where the word with the QPN is in such a record. All
-    four may change in `wants`. gsi: the lower half of QP 1, as `unpack` reads it.
+    unpack: reads the header of a record, the three fields of the shape, and the lower half of the destination QP.
+    first, second, third: what the fields hold in frames of the shape. qpn_at: where the word with the QPN is in such a
+    record. All of these may change in `wants`. gsi: the lower half of QP 1, as `unpack` reads it.
     """
 
     def __init__(self, link_type: int, header: str, inside: int = 0) -> None:
@@ -68,9 +68,10 @@ class FrameFilter:
         self._inside = inside
         self._missed, self._since = REVIEW - 1, 0  # the first that has a BTH gives the shape
         (self.gsi,) = struct.unpack(header[0] + "H", GSI)
-        self.unpack = struct.Struct(header + "BBH").unpack_from
+        self.unpack = struct.Struct(header + "BBBH").unpack_from
         self.first: int | bytes | None = None  # no field holds this
         self.second: int | bytes | None = None
+        self.third: int | bytes | None = None
         self.qpn_at = 0
 
     def wants(self, frame: memoryview, number: int, watched: Container[int]) -> bool:
@@ -100,11 +101,11 @@ class FrameFilter:
         qpn_at = shape.bth + QPN
         self.qpn_at = struct.calcsize(self._header) - self._inside + qpn_at
         layout, at = "", self._inside
-        for offset, code in (shape.first, shape.second, (qpn_at + LOWER_HALF, "H")):
+        for offset, code in (shape.first, shape.second, shape.third, (qpn_at + LOWER_HALF, "H")):
             if offset < self._inside:  # the reader sees to it that these frames agree in it
                 layout += "0s"
                 continue
             layout += f"{offset - at}x{code}"
             at = offset + struct.calcsize("=" + code)
-        self.first, self.second, _ = struct.unpack_from(self._header[0] + layout, frame, self._inside)
+        self.first, self.second, self.third, _ = struct.unpack_from(self._header[0] + layout, frame, self._inside)
         self.unpack = struct.Struct(self._header + layout).unpack_from

@@ -15,6 +15,7 @@ from ibcmtool.sources.errors import SourceError
 
 NANOSECONDS = 1  # PCAP_TSTAMP_PRECISION_NANO
 UNKNOWN_NETMASK = -1  # PCAP_NETMASK_UNKNOWN
+LINK_TYPES = {12: 101, 14: 101}  # raw IP: libpcap's numbers on Linux and on OpenBSD, and that of files
 TIMEOUT = 100  # ms; without a meaning in immediate mode, but 0 is not allowed everywhere
 
 # What Scapy has no prototypes for.
@@ -58,7 +59,8 @@ class Handle:
         except BaseException:
             lib.pcap_close(self._pcap)
             raise
-        self.link_type: int = lib.pcap_datalink(self._pcap)
+        link_type: int = lib.pcap_datalink(self._pcap)
+        self.link_type = LINK_TYPES.get(link_type, link_type)
         precision = _function("pcap_get_tstamp_precision")(self._pcap)
         self._unit = 1 if precision == NANOSECONDS else 1000
         self._header = POINTER(lib.pcap_pkthdr)()

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from ibcmtool.wire import Buffer, bpf
-from ibcmtool.wire.link_record import HeaderPattern, LinkType
-from ibcmtool.wire.network import Found, behind_ether_type, behind_lrh
+from ibcmtool.wire import Buffer, bpf, tunnels
+from ibcmtool.wire.link_record import NOTHING, HeaderPattern, LinkType, pattern_behind
+from ibcmtool.wire.network import Found, behind_lrh
 
 RECORD_TYPE_AT: Final = 8
 HEADER_SIZE: Final = 16
@@ -52,14 +52,14 @@ def find(data: Buffer) -> Found | None:
         return behind_lrh(data, at)
     if kind in ETHERNET_TYPES:
         at += ETHERNET_PAD + ETHERNET_HEADER
-        return behind_ether_type(data, at, _ether_type(data, at - 2)[0])
+        return tunnels.find(data, at, _ether_type(data, at - 2)[0])
     return None
 
 
-def ether_type(data: Buffer) -> tuple[int, int] | None:
+def carried(data: Buffer) -> tuple[int, int] | None:
     kind, at = payload(data)
     at += ETHERNET_PAD + ETHERNET_HEADER
-    return (at - 2, at) if kind in ETHERNET_TYPES else None
+    return (_ether_type(data, at - 2)[0], at) if kind in ETHERNET_TYPES else None
 
 
 def macs(data: bytes) -> tuple[bytes | None, bytes | None]:
@@ -81,10 +81,13 @@ def pattern(data: Buffer, found: Found) -> HeaderPattern | None:
     if data[RECORD_TYPE_AT] & MORE or kind == "ipv6":  # extension headers of any content; a field too many
         return None
     if kind in ("lrh", "lrh+grh"):
-        return HeaderPattern((RECORD_TYPE_AT, "B"), (HEADER_SIZE + 1, "B"), bth)
-    type_at = HEADER_SIZE + ETHERNET_PAD + ETHERNET_HEADER - 2
-    # From the EtherType to the first byte of the network header, all in one: the record type takes the other field.
-    return HeaderPattern((RECORD_TYPE_AT, "B"), (type_at, f"{network + 1 - type_at}s"), bth)
+        return HeaderPattern((RECORD_TYPE_AT, "B"), (HEADER_SIZE + 1, "B"), (HEADER_SIZE + 2, NOTHING), bth)
+    at = HEADER_SIZE + ETHERNET_PAD + ETHERNET_HEADER
+    plain = pattern_behind(data, at - 2, at, found)
+    if plain is None:
+        return None
+    # From the EtherType to the first byte of the network header, all in one: the record type takes the first field.
+    return HeaderPattern((RECORD_TYPE_AT, "B"), (at - 2, f"{network + 3 - at}s"), plain.third, bth)
 
 
 def capture_filter() -> str:
@@ -107,7 +110,7 @@ ERF: Final = LinkType(
     number=197,
     name="ERF",
     find=find,
-    ether_type=ether_type,
+    carried=carried,
     macs=macs,
     addresses=addresses,
     packet_type=None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.wire import Buffer, bpf
-from ibcmtool.wire.link_record import HeaderPattern, LinkType
+from ibcmtool.wire.link_record import NOTHING, HeaderPattern, LinkType
 from ibcmtool.wire.network import Found, behind_lrh
 
 
-def ether_type(_data: Buffer) -> None:
+def carried(_data: Buffer) -> None:
     return None
 
 
@@ -22,7 +22,7 @@ def addresses(_data: bytes) -> tuple[int, ...]:
 
 
 def pattern(_data: Buffer, found: Found) -> HeaderPattern:
-    return HeaderPattern((1, "B"), (2, "0s"), found[2])  # the byte with the LNH is all that counts
+    return HeaderPattern((1, "B"), (2, NOTHING), (2, NOTHING), found[2])  # the byte with the LNH is all that counts
 
 
 def capture_filter() -> str:
@@ -33,7 +33,7 @@ INFINIBAND: Final = LinkType(
     number=247,
     name="InfiniBand",
     find=behind_lrh,
-    ether_type=ether_type,
+    carried=carried,
     macs=macs,
     addresses=addresses,
     packet_type=None,

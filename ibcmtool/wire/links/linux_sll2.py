@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from ibcmtool.wire import Buffer, bpf
+from ibcmtool.wire import Buffer, bpf, tunnels
 from ibcmtool.wire.link_record import HeaderPattern, LinkType, pattern_behind
-from ibcmtool.wire.network import Found, behind_ether_type
+from ibcmtool.wire.network import Found
 
 TYPE_AT, HEADER = 0, 20
 PACKET_TYPE_AT, ADDRESS_AT = 10, 12
@@ -18,11 +18,11 @@ _sender: Final = struct.Struct("!8xHxB6s").unpack_from  # hardware type, length 
 
 
 def find(data: Buffer) -> Found | None:
-    return behind_ether_type(data, HEADER, _ether_type(data)[0])
+    return tunnels.find(data, HEADER, _ether_type(data)[0])
 
 
-def ether_type(_data: Buffer) -> tuple[int, int]:
-    return TYPE_AT, HEADER
+def carried(data: Buffer) -> tuple[int, int]:
+    return _ether_type(data)[0], HEADER
 
 
 def macs(data: bytes) -> tuple[bytes | None, None]:
@@ -38,8 +38,8 @@ def packet_type(data: bytes) -> int:
     return data[PACKET_TYPE_AT]
 
 
-def pattern(_data: Buffer, found: Found) -> HeaderPattern | None:
-    return pattern_behind(TYPE_AT, HEADER, found)
+def pattern(data: Buffer, found: Found) -> HeaderPattern | None:
+    return pattern_behind(data, TYPE_AT, HEADER, found)
 
 
 def capture_filter() -> str:
@@ -50,7 +50,7 @@ LINUX_SLL2: Final = LinkType(
     number=276,
     name="Linux cooked v2",
     find=find,
-    ether_type=ether_type,
+    carried=carried,
     macs=macs,
     addresses=addresses,
     packet_type=packet_type,

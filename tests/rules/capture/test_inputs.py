@@ -106,3 +106,18 @@ def test_connections_forgotten_early() -> None:
 def test_no_connection_forgotten_early() -> None:
     """C04"""
     assert list(Judge().capture_end([InputInfo("calm.pcap")])) == []
+
+
+def test_packets_that_a_source_lost() -> None:
+    """C07"""
+    infos = [InputInfo("a.pcapng", frames=7, cm_messages=3), InputInfo("b.pcapng", frames=9, dropped=120_000)]
+    (finding,) = Judge().capture_end(infos)
+    assert (finding.code, finding.severity, finding.confidence) == ("C07", "warning", "certain")
+    assert "b.pcapng: 120,000 packets lost" in finding.message
+
+
+def test_few_lost_packets_among_many() -> None:
+    """C07"""
+    (finding,) = Judge().capture_end([InputInfo("a.pcapng", frames=100_000, dropped=99)])
+    assert finding.severity == "info"
+    assert list(Judge().capture_end([InputInfo("a.pcapng", frames=100_000)])) == []

@@ -114,3 +114,13 @@ def test_t10_with_another_qpn():
 
 def test_t10_silent_after_timewait():
     assert run(reconnect(2.1, 0x12)).codes == []
+
+
+@pytest.mark.parametrize("cut", [24 + 140, 24 + 140 + 35])
+@pytest.mark.parametrize("which", ["old", "new", "both"])
+def test_t10_silent_where_the_consumer_was_cut_off(cut, which):
+    talk = Conversation(active_qpn=QPN)
+    talk.establish(0, **TIMES, **({"cut": cut} if which != "new" else {}))
+    talk.close(1)
+    talk.another(active_qpn=0x12).establish(1.31, **TIMES, **({"cut": cut} if which != "old" else {}))
+    assert "T10" not in run(talk).codes

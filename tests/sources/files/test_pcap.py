@@ -109,8 +109,8 @@ def test_foreign_link_type_is_named(make, read):
     with pytest.raises(SourceError) as caught:
         read(make.pcap(RECORDS, link_type=242))
     assert caught.value.problem == (
-        "link type 242 (IP over InfiniBand) carries no MADs; supported: 1 (Ethernet), 113 (Linux cooked v1), "
-        "197 (ERF), 247 (InfiniBand), 276 (Linux cooked v2)"
+        "link type 242 (IP over InfiniBand) carries no MADs; supported: 1 (Ethernet), 101 (raw IP), "
+        "113 (Linux cooked v1), 197 (ERF), 228 (raw IPv4), 229 (raw IPv6), 247 (InfiniBand), 276 (Linux cooked v2)"
     )
     assert "ibdump" in caught.value.hint
     with pytest.raises(

@@ -345,3 +345,31 @@ def test_any_size_of_reads_gives_the_same(make, read, monkeypatch, chunk):
     whole = read(content)
     monkeypatch.setattr("ibcmtool.sources.files.streams.CHUNK", chunk)
     assert read(content) == whole
+
+
+def statistics(make, index: int, order: str = "<", **counts: int) -> bytes:
+    codes = {"received": 4, "dropped": 5, "accepted": 6, "by_system": 7}
+    options = b"".join(
+        make.option(codes[name], struct.pack(order + "Q", value), order) for name, value in counts.items()
+    )
+    return make.block(5, struct.pack(order + "III", index, 0, 0) + options, order)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_drops_are_counted(make, read, order):
+    one = make.section(order) + make.interface(1, order) + make.interface(1, order)
+    one += statistics(make, 0, order, received=9, dropped=3) + statistics(make, 1, order, dropped=10, by_system=5)
+    one += statistics(make, 0, order, received=90, dropped=7, accepted=1)  # of the same interface, later
+    assert read(one)[1].dropped == 22
+    assert read(one + one)[1].dropped == 44
+    assert read(make.section(order) + make.interface(1, order) + statistics(make, 5, order))[1].dropped == 0
+
+
+def test_odd_statistics(make, read):
+    begin = make.section() + make.interface()
+    assert read(begin + make.block(5, bytes(12) + make.option(5, b"1234")))[1].dropped == 0
+    _, info = read(begin + make.block(5, bytes(12) + b"\5\0\xff\0"))
+    assert "option 5 claims 255 bytes" in info.damage
+    for body in (b"1234", bytes(1 << 25)):  # too short; too long to hold
+        frames, info = read(begin + make.block(5, body) + make.enhanced(1, b"end", 3))
+        assert (len(frames), info.dropped, info.damage) == (1, 0, "")

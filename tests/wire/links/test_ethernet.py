@@ -19,5 +19,5 @@ def stacks(draw: st.DrawFn) -> Stack:
 def test_places() -> None:
     data = bytes.fromhex("525400000001 525400000002 8100 0005 0800".replace(" ", "")) + bytes(28)
     assert ETHERNET.macs(data) == (data[6:12], data[:6])
-    assert ETHERNET.ether_type(data) == (12, 14)
+    assert ETHERNET.carried(data) == (0x8100, 14)
     assert ETHERNET.find(data) is None
