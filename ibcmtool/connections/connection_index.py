@@ -113,8 +113,8 @@ class ConnectionIndex:
             found = _newest(waiting, "passive", message)
             if found is None and over is not None and over[0].steps[0].message.tid == message.tid:
                 found = over
-        if found is None:
-            found = self._without_reply(local, remote, message)
+        if found is None or (message.type == "RTU" and found[0].closed is not None):
+            found = self._without_reply(local, remote, message) or found
         return found
 
     def _without_reply(self, local: int | None, remote: int | None, message: CmMessage) -> Match | None:

@@ -230,7 +230,7 @@ L05 = rule(
 
 @L05.on_step("LAP", history=first, needs=("sender", "request"))
 def lap_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
-    return names_another_qpn(connection, step)
+    return names_another_qpn(connection, step, context)
 
 
 L06 = rule(

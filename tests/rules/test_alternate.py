@@ -200,7 +200,7 @@ def test_lap_with_another_qpn() -> None:
     lap = talk.active(1, "LAP", qpn=0x7777)
     talk.passive(1.1, "APR", ap_status=6)
     finding = run(talk).only("L05")
-    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert (finding.severity, finding.confidence) == ("error", "probable")
     assert finding.frames == ((0, lap.frame),)
     assert f"names QPN 0x007777, but LID 2 uses 0x{talk.qpns['passive']:06x}" in finding.message
 

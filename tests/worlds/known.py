@@ -58,7 +58,7 @@ FALSE = (
     Known("S12", 2, "nvme", 285, "the DREP was lost before the tap"),
     Known("T01", 8, "hasty", 208, "an earlier DREP was lost before the tap"),
     Known("T03", 24, "user_space", 0, "fixed ids: a close that was not captured", ("user_space",)),
-    Known("T05", 4, "user_space", 267, "fixed ids: as H03"),
+    Known("T05", 2, "passive_reboot", 1043, "the QPN of a REP that was refused as stale stays"),
     Known("T06", 4, "illumos", 306, "the repeated DREQs were lost behind the tap"),
 )
 

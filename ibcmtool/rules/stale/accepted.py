@@ -187,7 +187,8 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     if not connection.request_conflicts:
         return
     # One that was refused may come again when timewait is over: the newest is the one that was answered.
-    requests = [step for step in of_type(connection, "REQ") if step.message.time <= answer.message.time]
+    sent = of_type(connection, "REQ")
+    requests = [step for step in sent if step.message.time <= answer.message.time] or sent
     request = requests[-1 if connection.reject is not None and connection.reject is not answer else 0]
     found = in_peer_timewait(connection.request_conflicts, request.message.time, context)
     if found is None:

@@ -36,7 +36,7 @@ T05 = rule(
 
 @T05.on_step("DREQ", history=first, when=_ignored, needs=("sender", "request"))
 def dreq_wrong_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
-    return names_another_qpn(connection, step)
+    return names_another_qpn(connection, step, context)
 
 
 T06 = rule(
