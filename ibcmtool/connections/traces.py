@@ -53,7 +53,7 @@ class Trace:
 
     def note(self, message: CmMessage, psn: int) -> Standing:
         """The next message of this port in the input."""
-        if psn == self.next:
+        if psn == self.next and psn:  # 0 after the last number may also be a new life
             self.seen += 1
             self._go_on(message, psn)
             return "next"
@@ -81,7 +81,7 @@ class Trace:
             self.missing += skipped
             self.breaks.append(Break(last, message, skipped, restart=False))
             self._go_on(message, psn)
-            return "gap"
+            return "gap" if skipped else "next"
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
             return self._lose_count(message, psn)
         if skipped >= PSN_RANGE - LONGEST_GAP:
@@ -162,9 +162,10 @@ class Traces:
             if trace is None or trace.first.time > start:
                 continue
             gaps = [gap for gap in trace.breaks if gap.missing and gap.after.time > start and gap.before.time < end]
-            if not gaps:
-                return None
-            found = found or gaps[0]
+            if gaps:
+                found = found or gaps[0]
+            elif trace.last.time >= end:
+                return None  # this one has all of it
         return found
 
     def runs_on(self, address: Address, start: int, end: int) -> bool:
@@ -176,7 +177,7 @@ class Traces:
             if len(trace.breaks) == MOST_BREAKS and trace.breaks[0].before.time > start:
                 continue
             if not any(
-                (gap.missing or gap.restart) and gap.after.time > start and gap.before.time < end
+                (gap.missing or gap.restart or gap.after.psn == 0) and gap.after.time > start and gap.before.time < end
                 for gap in trace.breaks
             ):
                 return True
