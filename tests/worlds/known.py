@@ -51,7 +51,7 @@ FALSE = (
     Known("S01", 4, "deaf", 284, "a restart that no PSN shows, or an attempt that never got through"),
     Known("S02", 2, "hasty", 6, "it was in timewait: the DREP was lost before the tap, or out of order"),
     Known("S03", 2, "clones", 23, "the DREQ was lost before the tap"),
-    Known("S04", 4, "outage", 294, "as S01"),
+    Known("S04", 4, "no_dreq", 2545, "as S01"),
     Known("S05", 36, "hasty", 2, "the REQ was refused in timewait; its repetition, accepted, came later", ("hasty",)),
     Known("S05", 4, "orderly", 34, "the REQ was refused in timewait; its repetition, accepted, came later"),
     Known("S11", 10, "orderly", 0, "a late packet, or the closing message was not captured"),

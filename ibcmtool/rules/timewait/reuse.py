@@ -161,7 +161,7 @@ T10 = rule(
     explanation="A consumer reconnects from the same address and port (or to the same service, without IP "
     "addressing) while the QP of its last connection is in timewait, and uses another QP: as it should be. Good to "
     "know when QPs run short.",
-    false_positives="None: it accuses nobody. Silent where the snap length cut off the private data that name the"
+    false_positives="None: it accuses nobody. Not reported where the snap length cut off the private data that name the"
     " consumer.",
     advice="Nothing to do.",
 )
