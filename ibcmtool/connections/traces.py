@@ -27,7 +27,7 @@ MOST_BREAKS: Final = 256  # of one port that are remembered, the newest
 Standing = Literal["next", "gap", "late", "copy", "restart"]  # of a message towards those of its sender before it
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Break:
     """Two messages of a port, one captured after the other, whose PSNs do not follow each other."""
 
@@ -47,6 +47,8 @@ class Trace:
         self.seen, self.missing = 1, 0
         self.late = 0  # ns that the message which came latest stands behind one that was sent after it
         self.breaks: deque[Break] = deque(maxlen=MOST_BREAKS)
+        self.delay = 0  # ns that the newest late message stands behind the first one that overtook it
+        self._open: deque[Break] = deque(maxlen=MOST_BREAKS)  # gaps of this life that late messages may fill
         # What this life sent with its first PSNs. A restarted port uses them again, for other messages.
         self._early: dict[int, int] = {}
         self._go_on(message, psn)
@@ -79,7 +81,10 @@ class Trace:
         self.seen += 1
         if skipped < LONGEST_GAP:
             self.missing += skipped
-            self.breaks.append(Break(last, message, skipped, restart=False))
+            gap = Break(last, message, skipped, restart=False)
+            self.breaks.append(gap)
+            if skipped:
+                self._open.append(gap)
             self._go_on(message, psn)
             return "gap" if skipped else "next"
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
@@ -93,6 +98,7 @@ class Trace:
             return self._lose_count(message, psn)
         self.breaks.append(Break(last, message, 0, restart=True))
         self._early.clear()
+        self._open.clear()
         self._go_on(message, psn)
         return "restart"
 
@@ -105,13 +111,16 @@ class Trace:
     def _is_late(self, message: CmMessage, psn: int) -> bool:
         """Whether it was sent before others that were captured before it."""
         self.late = max(self.late, message.time - self.last.time, 1)
-        for gap in reversed(self.breaks):
-            if gap.restart:
-                return False
+        self.delay = message.time - self.last.time
+        for gap in self._open:  # mostly the oldest
             if _is_within(psn, gap):
-                if gap.missing:
-                    gap.missing -= 1
-                    self.missing -= 1
+                self.delay = message.time - gap.after.time
+                gap.missing -= 1
+                self.missing -= 1
+                if not gap.missing:
+                    self._open.remove(gap)
+                    if gap in self.breaks:
+                        self.breaks.remove(gap)
                 return True
         # Before the first that was captured, or a copy of one that is not remembered.
         if message.time - self.last.time > LATEST:
@@ -207,9 +216,7 @@ class Traces:
 
     def delay(self, message: CmMessage) -> int:
         """How far (ns) this message, the newest of its input, stands behind one that was sent after it."""
-        trace = self.inputs[message.file][message.source]
-        newer = next((gap.after for gap in trace.breaks if _is_within(message.psn or 0, gap)), trace.last)
-        return message.time - newer.time
+        return self.inputs[message.file][message.source].delay
 
     def disorder(self, file: int) -> int:
         """How far (ns) messages of an input stand behind others that their sender sent later."""
