@@ -18,13 +18,13 @@ from conversation import FIRST_DAY, SECOND, Conversation, Records, Result
 from ibcmtool.engine import clocks
 from ibcmtool.engine.engine import Engine
 from ibcmtool.model import InputInfo, Policy
-from ibcmtool.packets import CmMessage
+from ibcmtool.packets import CmMessage, DataPacket
 
 
 class Recording(NamedTuple):
     """One input."""
 
-    items: list[CmMessage]
+    items: Sequence[CmMessage | DataPacket]
     start: float  # its first frame
     end: float  # its last
 
@@ -60,20 +60,31 @@ def offsets(recordings: Sequence[Recording]) -> list[int]:
 
 def judged(recordings: Sequence[Recording], policy: Policy = "relaxed") -> Result:
     """What the engine makes of it, driven as for files."""
-    ahead = offsets(recordings)
+    return driven(recordings, policy).result()
+
+
+def driven(recordings: Sequence[Recording], policy: Policy) -> Records:
+    """As the driver for files does: frames of an input in their order, inputs merged by time."""
+    ahead = offsets([_messages(recording) for recording in recordings]) if len(recordings) > 1 else [0]
     records = Records()
     engine = Engine([InputInfo(f"{chr(ord('a') + file)}.pcap") for file in range(len(recordings))], records, policy)
     for file, recording in enumerate(recordings):
         engine.begins(file, moment(recording.start) - ahead[file])
     ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
 
-    def read(file: int) -> Iterator[CmMessage]:
+    def read(file: int) -> Iterator[CmMessage | DataPacket]:
         for item in recordings[file].items:
-            yield replace(item, time=item.time - ahead[file])
+            yield replace(item, time=item.time - ahead[file]) if ahead[file] else item
         engine.ends(file, ends[file])
 
-    for item in heapq.merge(*map(read, range(len(recordings))), key=attrgetter("time")):
-        engine.take(item)
+    streams = [read(file) for file in range(len(recordings))]
+    for item in streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time")):
+        if not isinstance(item, DataPacket) or item.dest_qpn in engine.watched:
+            engine.take(item)
     engine.advance(max(ends))
     engine.finish()
-    return records.result()
+    return records
+
+
+def _messages(recording: Recording) -> Recording:
+    return recording._replace(items=[item for item in recording.items if isinstance(item, CmMessage)])

@@ -9,24 +9,19 @@ One seed makes one world. `kind` says what goes wrong in it (scenes.py); everyth
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from random import Random
 
-from conversation import Records
 from lives import Plan
-from recordings import Recording, moment, offsets
+from recordings import driven
 
-from ibcmtool.engine.engine import Engine
-from ibcmtool.model import Finding, InputInfo, Policy
-from ibcmtool.packets import CmMessage, DataPacket
+from ibcmtool.model import Finding, Policy
 from worlds import scenes
 from worlds.host import Host
 from worlds.ids import Habits
 from worlds.network import Conditions, Network, Packet
-from worlds.tap import Flaws, Item, Tap
+from worlds.tap import Flaws, Tap
 from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
 
 NEARLY_ALL_PSNS = (1 << 24) - (1 << 10)  # beyond it a PSN may have wrapped
@@ -144,7 +139,7 @@ class World:
 
     def findings(self) -> list[Finding]:
         """What the engine says of the captures, driven as for files."""
-        return judge(self.recordings, self.policy).findings
+        return driven(self.recordings, self.policy).findings
 
     def judge(self) -> tuple[list[Judgement], list[Deed]]:
         """The findings that are judged, and the deeds that a complete capture ought to have shown but did not."""
@@ -188,30 +183,3 @@ class World:
             if not any(code in codes and deed.shows_in(packets) for code, packets in told):
                 missed.append(deed)
         return missed
-
-
-def judge(recordings: Sequence[Recording], policy: Policy) -> Records:
-    """As the driver for files does: frames of an input in their order, inputs merged by time."""
-    ahead = offsets([_messages(recording) for recording in recordings]) if len(recordings) > 1 else [0]
-    records = Records()
-    engine = Engine([InputInfo(f"{chr(ord('a') + file)}.pcap") for file in range(len(recordings))], records, policy)
-    for file, recording in enumerate(recordings):
-        engine.begins(file, moment(recording.start) - ahead[file])
-    ends = [moment(recording.end) - offset for recording, offset in zip(recordings, ahead, strict=True)]
-
-    def read(file: int) -> Iterator[Item]:
-        for item in recordings[file].items:
-            yield replace(item, time=item.time - ahead[file]) if ahead[file] else item
-        engine.ends(file, ends[file])
-
-    streams = [read(file) for file in range(len(recordings))]
-    for item in streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("time")):
-        if not isinstance(item, DataPacket) or item.dest_qpn in engine.watched:
-            engine.take(item)
-    engine.advance(max(ends))
-    engine.finish()
-    return records
-
-
-def _messages(recording: Recording) -> Recording:
-    return recording._replace(items=[item for item in recording.items if isinstance(item, CmMessage)])
