@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED, TIMEOUT
+from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED
 from ibcmtool.connections.connection_index import Match
-from ibcmtool.connections.matching import rej_reason
+from ibcmtool.connections.matching import refusal
 from ibcmtool.messages import Apr, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import PEER, Conflict, Connection, End, Role
 from ibcmtool.packets import CmMessage
@@ -30,7 +30,7 @@ def adopt(connection: Connection, request: Req, endpoint_names: EndpointNames | 
     """Give a connection whose beginning seemed missing its REQ, which was captured late or is a repetition."""
     _read_request(connection, request, endpoint_names)
     if connection.reject is not None:  # it was captured behind its answer, which stands
-        connection.outcome = "timed_out" if rej_reason(connection.reject.message) == TIMEOUT else "rejected"
+        connection.outcome = refusal(connection.reject.message)
     else:
         connection.outcome = "connecting" if connection.established is None else "established"
 

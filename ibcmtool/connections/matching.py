@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from dissectors.recognition import MAD_SIZE
-from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, XRC
-from ibcmtool.messages import Dreq, Fields, Mra, Rej, Req, Rtu
-from ibcmtool.model import Connection, Role, Step
+from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, TIMEOUT, XRC
+from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
+from ibcmtool.model import Connection, Outcome, Role, Step
 from ibcmtool.packets import CmMessage
 
 # A packet may be captured again after a mirror's delay, or from another capture that was merged into this one by clocks
@@ -74,6 +74,11 @@ def rej_reason(message: CmMessage) -> int | None:
     return message.fields.reason if isinstance(message.fields, Rej) else None
 
 
+def refusal(reject: CmMessage) -> Outcome:
+    """What becomes of the attempt that this REJ ends."""
+    return "timed_out" if rej_reason(reject) == TIMEOUT else "rejected"
+
+
 ADDRESSED: Final = frozenset({"DREQ", "RTU"})  # messages whose address within the receiver is checked
 
 
@@ -87,11 +92,6 @@ def misaddressed(connection: Connection, sender: Role, message: CmMessage) -> bo
     else:
         return False
     return named is not None and known is not None and named != known
-
-
-def named_qpn(fields: Fields) -> int | None:
-    """The QPN of its receiver that a DREQ names; None for other messages, or where it was cut."""
-    return fields.remote_qpn if isinstance(fields, Dreq) else None
 
 
 def is_xrc(connection: Connection) -> bool:

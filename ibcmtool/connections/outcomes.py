@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.codes import INVALID_COMM_ID, TIMEOUT
+from ibcmtool.connections.codes import INVALID_COMM_ID
 from ibcmtool.connections.deadlines import Deadline
-from ibcmtool.connections.matching import rej_reason
+from ibcmtool.connections.matching import refusal, rej_reason
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import CmMessage, DataPacket
@@ -66,7 +66,7 @@ def record_step(connection: Connection, step: Step) -> None:
             _become(connection, "closed")  # its sender knows the connection no more
             return
         connection.closed = time
-        _become(connection, "timed_out" if rej_reason(message) == TIMEOUT else "rejected")
+        _become(connection, refusal(message))
     elif isinstance(message.fields, SidrRep):
         connection.reply = message.fields
         connection.closed = time

@@ -9,7 +9,7 @@ from typing import Final
 
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
-from ibcmtool.connections.matching import continues, is_xrc, named_qpn
+from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address, CmMessage
@@ -84,11 +84,7 @@ class Registry:
             return None
         match = self._index.answer(message, fields)
         if match is None:
-            refusal = self._refusals.pop((message.source, message.destination, named_qpn(fields)), None)
-            if refusal is not None and isinstance(fields, Dreq):
-                match = stale_connection(self._number(), message, fields, *refusal)
-            else:
-                match = partial_connection(self._number(), message, fields)
+            match = self._stale(message, fields) or partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
             self._index.add_passive(connection)
@@ -103,6 +99,13 @@ class Registry:
             connection.passive.comm_id = fields.remote_comm_id if sender == "active" else fields.local_comm_id
             self._index.add_passive(connection)
         return connection, sender
+
+    def _stale(self, message: CmMessage, fields: Paired | SidrRep) -> Match | None:
+        """The connection from before the capture, if this DREQ is the one that a refusal calls for."""
+        if not isinstance(fields, Dreq):
+            return None
+        refused = self._refusals.pop((message.source, message.destination, fields.remote_qpn), None)
+        return None if refused is None else stale_connection(self._number(), message, fields, *refused)
 
     def refused_as_stale(self, connection: Connection, reject: CmMessage, sender: Role) -> None:
         """A REJ 10 that no known connection explains: the DREQ behind it shows the one from before the capture."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ibcmtool.connections.matching import same_mad
-from ibcmtool.packets import Address, CmMessage, Transport
+from ibcmtool.packets import Address, CmMessage
 
 PSN_RANGE: Final = 1 << 24
 LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
@@ -41,10 +41,8 @@ class Trace:
     """What one port's QP1 sent, as one input shows it."""
 
     def __init__(self, message: CmMessage, psn: int) -> None:
-        self.transport: Transport = message.transport
         self.first = self.last = message  # the last one in the order of PSNs
         self.next = 0  # what would leave no gap
-        self.seen, self.missing = 1, 0
         self.late = 0  # ns that the message which came latest stands behind one that was sent after it
         self.breaks: deque[Break] = deque(maxlen=MOST_BREAKS)
         self.delay = 0  # ns that the newest late message stands behind the first one that overtook it
@@ -56,7 +54,6 @@ class Trace:
     def note(self, message: CmMessage, psn: int) -> Standing:
         """The next message of this port in the input."""
         if psn == self.next and psn:  # 0 after the last number may also be a new life
-            self.seen += 1
             self._go_on(message, psn)
             return "next"
         return self._jump(message, psn)
@@ -78,9 +75,7 @@ class Trace:
         last, skipped = self.last, (psn - self.next) % PSN_RANGE
         if psn == last.psn and message.mad == last.mad:
             return "copy"
-        self.seen += 1
         if skipped < LONGEST_GAP:
-            self.missing += skipped
             gap = Break(last, message, skipped, restart=False)
             self.breaks.append(gap)
             if skipped:
@@ -116,7 +111,6 @@ class Trace:
             if _is_within(psn, gap):
                 self.delay = message.time - gap.after.time
                 gap.missing -= 1
-                self.missing -= 1
                 if not gap.missing:
                     self._open.remove(gap)
                     if gap in self.breaks:
@@ -130,7 +124,7 @@ class Trace:
 
 def _is_within(psn: int, gap: Break) -> bool:
     begin = (gap.before.psn or 0) + 1
-    return not gap.restart and (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE
+    return (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE
 
 
 class Traces:
@@ -146,7 +140,9 @@ class Traces:
         if psn is None:
             self._unnumbered.add(message.source)
             return "next"
-        sources = self.inputs.setdefault(message.file, {})
+        sources = self.inputs.get(message.file)
+        if sources is None:
+            sources = self.inputs[message.file] = {}
         trace = sources.get(message.source)
         if trace is None:
             trace = sources[message.source] = Trace(message, psn)

@@ -22,7 +22,7 @@ class Witness:
         """No CM message that this port sent from `start` to `end` was missed; a restart is no gap."""
         gap = self._traces.gap(port, start, end)
         if gap is not None:
-            return Ground("complete", "weakened", _missing(gap), _frames(gap))
+            return _incomplete(gap)
         lived_on = self._traces.runs_on(port, start, end)
         return Ground("complete", "proved" if lived_on or self._traces.restart(port, start, end) else "unopposed")
 
@@ -75,17 +75,18 @@ class Witness:
         found: dict[Address, Ground] = {}
         for connection in connections:
             for port in (connection.active.address, connection.passive.address):
-                gap = self._traces.gap(port, connection.opened, end)
-                if gap is not None and port not in found:
-                    found[port] = Ground("complete", "weakened", _missing(gap), _frames(gap))
+                gap = None if port in found else self._traces.gap(port, connection.opened, end)
+                if gap is not None:
+                    found[port] = _incomplete(gap)
         return list(found.values())
 
 
-def _missing(gap: Break) -> str:
-    return (
+def _incomplete(gap: Break) -> Ground:
+    sign = (
         f"{count(gap.missing, 'message')} of {address_text(gap.before.source)} missing between frames"
         f" {gap.before.frame} and {gap.after.frame}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
     )
+    return Ground("complete", "weakened", sign, _frames(gap))
 
 
 def _restarted(restart: Break) -> str:

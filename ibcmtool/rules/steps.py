@@ -10,13 +10,13 @@ from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
+from ibcmtool.connections.traces import DISORDER as DISORDER
 from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
 from ibcmtool.rules.api import Verdict, Verdicts
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
-from ibcmtool.rules.facts.completeness import DISORDER as DISORDER
 from ibcmtool.values import Qpn
 
 F = TypeVar("F")

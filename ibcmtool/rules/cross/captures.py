@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, listed, number
 from ibcmtool.packets import Address
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
-from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.values import Duration
 
 ENOUGH_ANSWERS: Final = 2  # to a silent address: one may have come just after the capture began

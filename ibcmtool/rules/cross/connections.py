@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.matching import is_xrc
+from ibcmtool.connections.traces import PSN_RANGE
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
@@ -116,7 +117,6 @@ X03 = rule(
     advice="Ask the host (uptime, dmesg, driver reload); treat its earlier connections as gone.",
 )
 
-PSN_RANGE: Final = 1 << 24
 WRAP_MARGIN: Final = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
 COUNTER_BITS: Final = 16  # comm ids of one boot differ in their counter's low bits only
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ibcmtool.connections.codes import TIMEOUT
-from ibcmtool.connections.traces import DISORDER as DISORDER
+from ibcmtool.connections.traces import DISORDER, LONGEST_GAP, PSN_RANGE
 from ibcmtool.messages import Rej
 from ibcmtool.model import Connection, Step
 from ibcmtool.packets import Address, CmMessage, Transport
@@ -20,9 +20,6 @@ ABOUT_A_MESSAGE: Final = (0, 1)  # Message Rejected: REQ, REP
 SETTLED: Final = 10_000_000_000  # ns after the first message; until then connections have begun before the capture
 MOST_JUMPS: Final = 64
 FRAMES_KEPT: Final = 8
-
-PSN_RANGE: Final = 1 << 24
-LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
 
 
 class Completeness:

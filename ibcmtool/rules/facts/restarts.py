@@ -6,13 +6,12 @@ Fed with the steps of REQs and REPs, which name their CA. Bounded by the number 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from ibcmtool.connections.traces import NEAR_ZERO
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import Address
-
-NEAR_ZERO: Final = 1 << 10  # PSNs that a rebooted host's QP1 has within its first MADs
 
 Key = int | tuple[int, Address]  # the first port of a CA stands under its GUID, others under GUID and address
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
-from ibcmtool.rules.facts.completeness import DISORDER
 from ibcmtool.rules.steps import named_qpn, names_another_qpn, of_type, role_of, sender_end
 from ibcmtool.values import Duration, Qpn
 
