@@ -83,7 +83,7 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrRep) else fields.remote_comm_id) is None:
             return None
         match = self._index.answer(message, fields)
-        if match is None:
+        if match is None or _is_phantoms(*match, fields):
             match = self._stale(message, fields) or partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
@@ -174,3 +174,16 @@ class Registry:
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+
+def _is_phantoms(connection: Connection, sender: Role, fields: Paired | SidrRep) -> bool:
+    """Whether it is a second answer, after the close, to a REQ from before the capture: of a phantom that it opened."""
+    passive = connection.passive
+    return (
+        isinstance(fields, Rep)
+        and sender == "passive"
+        and connection.request is None
+        and connection.closed is not None
+        and passive.restarted is None
+        and passive.comm_id not in (None, fields.local_comm_id)
+    )

@@ -115,7 +115,6 @@ class Engine:
                 item = replace(item, psn=None, icrc_ok=None, headers=b"")
             if self._coverage.several:
                 self._coverage.note(item)
-            self.judge.message(item)
             if frame is not None and self.sink.follows:
                 self.sink.received(Received(item.frame, frame, item))
             self._tracker.feed(item)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ibcmtool.connections.traces import Break, Traces
+from ibcmtool.connections.port_trace import Break
+from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence import Ground
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count

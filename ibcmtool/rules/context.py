@@ -31,7 +31,8 @@ class Context:
         self, policy: Policy = "relaxed", coverage: Coverage | None = None, traces: Traces | None = None
     ) -> None:
         self.policy: Policy = policy
-        self.witness = Witness(traces or Traces())
+        self.traces = traces or Traces()
+        self.witness = Witness(self.traces)
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
         self.ports = Ports()
         self.restarts = Restarts()
@@ -64,7 +65,7 @@ class Context:
     def ended(self, event: Event) -> None:
         """Nothing more is expected of a connection."""
         self.longest = max(self.longest, event.time - event.connection.opened)
-        self.completeness.ended(event.connection)
+        self.completeness.ended(event.connection, self.start)
 
     def neighbour(self, neighbour: Neighbour) -> None:
         """A station announced an address. Whom the address was heard from until then is worth knowing now."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence import Ground, confidence, refuted
 from ibcmtool.model import EVENT_KINDS, Connection, Event, Finding, InputInfo, Policy, Step
-from ibcmtool.packets import CmMessage, Neighbour
+from ibcmtool.packets import Neighbour
 from ibcmtool.rules import api
 from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage
@@ -50,7 +50,7 @@ P = TypeVar("P")
 
 
 class Judge:
-    """Feed it, in the order of the merged inputs: each message, then the events that the tracker makes of it."""
+    """Feed it, in the order of the merged inputs, the events that the tracker makes of messages."""
 
     def __init__(
         self,
@@ -79,10 +79,6 @@ class Judge:
         self._plans: dict[str, dict[str, Plan]] = {}  # by message type and history
         self._event_plans: dict[str, dict[str, list[OfEvent]]] = {}  # by kind and history
         self._subjects: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # by code
-
-    def message(self, message: CmMessage) -> None:
-        """A CM message, before its events; of each input in its order."""
-        self.context.completeness.note(message)
 
     def neighbour(self, neighbour: Neighbour) -> None:
         """What the capture tells beside CM messages: who has an IP address."""
@@ -139,9 +135,10 @@ class Judge:
         for verdict in verdicts:
             grounds = list(verdict.rests_on)
             if "complete" in rule.rests_on:
-                if not self.context.completeness.in_one_stretch((event.connection, *verdict.related)):
+                connections = (event.connection, *verdict.related)
+                if not self.context.traces.in_one_stretch(step for one in connections for step in one.steps):
                     continue  # nothing is known of what lies between
-                grounds += self.context.witness.gaps((event.connection, *verdict.related), event.time)
+                grounds += self.context.witness.gaps(connections, event.time)
             if refuted(grounds):
                 continue
             if conditions.once is None or self._is_new(rule, conditions.once, verdict, event):

@@ -467,3 +467,16 @@ def test_forgetting_in_time_is_no_overrun():
     tracker.advance(at(1000))
     assert [event.kind for event in events] == ["ENDED"]
     assert tracker.overruns == 0
+
+
+def test_a_second_answer_to_a_req_from_before_the_capture_is_of_another_connection():
+    talk = Conversation()
+    talk.establish()
+    talk.close(1.0)
+    del talk.capture[:2]  # the REQ and its REP
+    talk.comm_ids["passive"] += 1
+    for time in (2.0, 6.3):
+        talk.passive(time, "REP")
+    one, two = run(talk).connections
+    assert (one.history, two.history) == ("UDe", "p^p")
+    assert "H08" not in run(talk).codes

@@ -26,6 +26,7 @@ LOUD = {
     "g15_icmp_port_unreachable": {("H18", "warning", "probable"): 1},
     "h32_dreq_dead_link": {("R07", "warning", "probable"): 20},
     "h41_mac_changed_dreq": {("R07", "warning", "probable"): 1},
+    "late_rep_after_close": {("T07", "warning", "certain"): 1},
     "k15b_qpn_back_after_timewait": {("R07", "warning", "probable"): 1},
     "k15c_other_qpn_twin": {("R07", "warning", "probable"): 1},
     "rxe510_reuse": {("T01", "error", "certain"): 5, ("T02", "warning", "probable"): 5},

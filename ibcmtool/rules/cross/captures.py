@@ -43,7 +43,7 @@ X04 = rule(
 @X04.on_capture_end
 def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
     known = context.completeness
-    heard = known.speakers()
+    heard = context.traces.speakers()
     never = {
         silent: found
         for silent, found in known.silent.items()
@@ -76,17 +76,17 @@ def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
 @X04.on_capture_end
 def numbers_skipped(end: CaptureEnd, context: Context) -> Verdicts:
     """Numbers that a host skipped, in an input that was captured at its port."""
-    for file, known in context.completeness.inputs.items():
-        for source, numbers in known.sources.items():
-            if context.ports.shared.get(file) != (source,) or numbers.transport == "InfiniBand":
+    for file, known in context.traces.inputs.items():
+        for source, (transport, seen, missing) in known.counts().items():
+            if context.ports.shared.get(file) != (source,) or transport == "InfiniBand":
                 continue
-            missing, sent = numbers.missing, numbers.seen + numbers.missing
+            sent = seen + missing
             if missing >= NOTEWORTHY_GAPS and missing * 10 >= sent * GAPS_TENTHS:
                 yield Verdict(
                     f"{end.inputs[file].path}: all connections are those of {address(source)}, which numbered"
                     f" {number(sent)} QP1 packets, {number(missing)} of which are not here: its other management"
                     " traffic, what a filter left out, or packets that the capture lost.",
-                    {"seen": numbers.seen, "missing": missing, "address": address(source)},
+                    {"seen": seen, "missing": missing, "address": address(source)},
                     (weakened("complete"),),
                 )
 
@@ -115,7 +115,7 @@ X06 = rule(
 
 @X06.on_capture_end
 def time_goes_back(end: CaptureEnd, context: Context) -> Verdicts:
-    for file, known in sorted(context.completeness.inputs.items()):
+    for file, known in sorted(context.traces.inputs.items()):
         if known.largest > DISORDER:
             yield Verdict(
                 f"{end.inputs[file].path}: frame {known.frame} is {duration(known.largest)} earlier than one before it;"

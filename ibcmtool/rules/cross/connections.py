@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.matching import is_xrc
-from ibcmtool.connections.traces import PSN_RANGE
+from ibcmtool.connections.port_trace import PSN_RANGE
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req

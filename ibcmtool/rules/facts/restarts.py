@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ibcmtool.connections.traces import NEAR_ZERO
+from ibcmtool.connections.port_trace import NEAR_ZERO
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import Address
