@@ -93,6 +93,7 @@ class End:
     timewait: Timewait | None
     implementation: Implementation | None  # of its CA, when the connection ended; None: unknown, or no agreement
     restarted: int | None  # when its port was seen to have restarted; it holds nothing since
+    superseded: bool  # its QPN was given to a later connection
 
     def __init__(
         self,
@@ -115,6 +116,7 @@ class End:
         self.timewait = timewait
         self.implementation = None
         self.restarted = None
+        self.superseded = False
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from ibcmtool.connections.connection_index import ConnectionIndex, Match, confli
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
 from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import Connection, Role
+from ibcmtool.model import Conflict, Connection, Role
 from ibcmtool.packets import Address, CmMessage
 
 MOST_REFUSALS: Final = 1024  # remembered until their DREQ comes, the newest
@@ -75,6 +75,8 @@ class Registry:
         connection.request_conflicts = self._index.conflicts(
             connection, connection.active, connection.passive, message.time
         )
+        if connection.late_duplicate_of is None:
+            _supersede(connection.request_conflicts)
         self._enter(connection)
         return connection, "active"
 
@@ -164,6 +166,7 @@ class Registry:
             passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
             passive.ca_guid = fields.local_ca_guid
             connection.reply_conflicts = self._index.conflicts(connection, passive, connection.active, message.time)
+            _supersede(connection.reply_conflicts)
         self._index.add_passive(connection)
 
     def _enter(self, connection: Connection) -> None:
@@ -174,6 +177,12 @@ class Registry:
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+
+def _supersede(conflicts: Iterable[Conflict]) -> None:
+    """The QPNs of these ends belong to another connection now."""
+    for conflict in conflicts:
+        conflict.other.end(conflict.owner).superseded = True
 
 
 def _is_phantoms(connection: Connection, sender: Role, fields: Paired | SidrRep) -> bool:

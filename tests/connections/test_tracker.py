@@ -480,3 +480,16 @@ def test_a_second_answer_to_a_req_from_before_the_capture_is_of_another_connecti
     one, two = run(talk).connections
     assert (one.history, two.history) == ("UDe", "p^p")
     assert "H08" not in run(talk).codes
+
+
+def test_data_belong_to_the_newest_holder_of_the_qpn():
+    old = Conversation()
+    old.establish()
+    old.passive(8.0, "DREQ")  # lost; the other end keeps its QP, which nobody can know
+    new = old.another(passive_qpn=old.qpns["passive"])
+    new.establish(90.0)
+    new.data(91.0, "active")
+    new.data(91.1, "active")
+    one, two = run(new).connections
+    assert one.last_data == {}
+    assert two.outcome == "established"

@@ -54,7 +54,6 @@ FALSE = (
     Known("S04", 4, "no_dreq", 2545, "as S01"),
     Known("S05", 36, "hasty", 2, "the REQ was refused in timewait; its repetition, accepted, came later", ("hasty",)),
     Known("S05", 4, "orderly", 34, "the REQ was refused in timewait; its repetition, accepted, came later"),
-    Known("S11", 10, "orderly", 0, "a late packet, or the closing message was not captured"),
     Known("S12", 2, "nvme", 285, "the DREP was lost before the tap"),
     Known("T01", 8, "hasty", 208, "an earlier DREP was lost before the tap"),
     Known("T03", 24, "user_space", 0, "fixed ids: a close that was not captured", ("user_space",)),
