@@ -10,6 +10,7 @@ from typing import Final
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
 from ibcmtool.connections.matching import continues, is_xrc
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, Role
 from ibcmtool.packets import Address, CmMessage
@@ -59,7 +60,7 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrReq) else fields.local_comm_id) is None:
             return None
         known = self._index.request(message, fields)
-        if known is not None and known.request is None and isinstance(fields, Req):
+        if known is not None and known.request is None and isinstance(fields, Req) and _begins(known, message):
             adopt(known, fields, self._endpoint_names)
             self._index.add_holder(known, known.active)
             return known, "active"
@@ -134,8 +135,8 @@ class Registry:
 
         That copy may not have been captured; then the REQ itself stands for it.
         """
-        closed, request = connection.closed, connection.steps[0]
-        if closed is None or connection.request is None or message.type != "REP" or request.message.type != "REQ":
+        closed, request = connection.closed, next((s for s in connection.steps if s.message.type == "REQ"), None)
+        if closed is None or connection.request is None or message.type != "REP" or request is None:
             return None
         if message.tid != request.message.tid or connection.passive.restarted is not None or connection.reject:
             return None
@@ -177,6 +178,11 @@ class Registry:
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+
+def _begins(connection: Connection, request: CmMessage) -> bool:
+    """Whether a connection that lacks its REQ can have begun with this one: nothing that is over begins again."""
+    return connection.closed is None or request.time - connection.opened < DISORDER
 
 
 def _supersede(conflicts: Iterable[Conflict]) -> None:

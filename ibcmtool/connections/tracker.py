@@ -131,7 +131,7 @@ class Tracker:
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
             self._mark_stale(connection, step)
-        elif kind == "DREQ" and connection.request is None and connection.stale_by is not None and first is None:
+        elif kind == "DREQ" and connection.stale_by is not None and connection.steps[0] is step:
             self._emit(Event("STALE_DUTY", time, connection.stale_by, step, related=connection))
         elif kind == "DREQ" and self._duties and step.disposition != "ignored":
             for refused in self._duties.settle(connection):

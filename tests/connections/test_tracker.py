@@ -493,3 +493,29 @@ def test_data_belong_to_the_newest_holder_of_the_qpn():
     one, two = run(new).connections
     assert one.last_data == {}
     assert two.outcome == "established"
+
+
+def test_a_req_that_comes_when_all_is_over_began_another_life():
+    """A CM with fixed ids; the REQ of its first life was not captured."""
+    old = Conversation()
+    old.establish()
+    old.close(1.0)
+    del old.capture[0]
+    new = old.another()
+    new.comm_ids["active"] = old.comm_ids["active"]
+    new.establish(5.0)
+    one, two = run(new).connections
+    assert (one.history, two.history) == ("pUDe", "QpU")
+    assert "T07" not in run(new).codes
+
+
+def test_a_ghost_of_a_req_that_stands_behind_its_rep():
+    talk = Conversation()
+    talk.establish()
+    talk.capture[0], talk.capture[1] = talk.capture[1], talk.capture[0]  # two receive queues
+    talk.close(1.0)
+    talk.comm_ids["passive"] += 1
+    talk.passive(7.0, "REP")
+    one, two = run(talk, in_order=False).connections
+    assert (one.history, two.history) == ("pQUDe", "Qp")
+    assert two.late_duplicate_of is one

@@ -50,14 +50,12 @@ def mra_promise_late(connection: Connection, step: Step, context: Context) -> Ve
     gap, promised = between(mra, step), exponent(timeout)
     if gap <= promised or not context.covered(connection, mra.message.time, step.message.time):
         return
-    asked_again = 1 <= _asked_again(connection, mra, sender_of(step)) <= ANSWERS_LOST
+    doubt = _doubt(connection, mra, sender_of(step), promised, gap)
     yield Verdict(
-        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
-        + (ASKED_AGAIN if asked_again else ""),
+        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}.{doubt}",
         {"gap": Duration(gap), "service_timeout": timeout, "promised": Duration(promised)},
-        (weakened("received") if asked_again else one_clock(mra, step),),
+        (weakened("received") if doubt else one_clock(mra, step),),
         steps=(mra, step),
-        severity="info" if asked_again else None,
     )
 
 
@@ -91,7 +89,6 @@ def mra_promise_forgotten(connection: Connection, event: Event, context: Context
             {"service_timeout": timeout, "promised": Duration(promised), "waited": Duration(waited)},
             ((weakened if doubt else unopposed)("complete"),),
             steps=(mra,),
-            severity="info" if doubt else None,
         )
 
 
@@ -106,7 +103,7 @@ def _settled(connection: Connection, mra: Step, role: Role, promised: int) -> bo
 
 
 def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited: int) -> str:
-    """Why the answer that is missing may have been given all the same; empty if that is unlikely."""
+    """Why the answer may have been given in time all the same; empty if that is unlikely."""
     asked_again = _asked_again(connection, mra, role)
     if asked_again:
         return ASKED_AGAIN if asked_again <= ANSWERS_LOST else ""
@@ -115,7 +112,10 @@ def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited:
     wait = response_wait(connection.request, PEER[role]).nominal
     if sends > (max_cm_retries(connection.request) or 0) or waited <= promised + wait + wait // SLACK:
         return ""
-    return f" Nor was the {question} sent again: its sender ended, or the capture lacks messages."
+    return (
+        f" Nor was the {question} sent again meanwhile: its sender ended, the capture lacks messages, or its clock was"
+        " set forward."
+    )
 
 
 R15 = rule(

@@ -167,3 +167,14 @@ def test_mra_that_changed_nothing() -> None:
     codes = run(asked_for_time("REP", 100)).codes
     assert "R15" not in codes
     assert "R06" in codes
+
+
+def test_a_late_answer_while_the_other_side_should_have_asked_again() -> None:
+    """R06: its clock ran on, or the capture's was set forward."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.1, "MRA", service_timeout=20)
+    talk.passive(20.1, "REP")
+    finding = run(talk).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "Nor was the REQ sent again" in finding.message

@@ -213,3 +213,15 @@ def test_s13_silent_later_before_and_for_another_service():
     assert "S13" not in run(sound_beside_stale(62)).codes
     assert "S13" not in run(sound_beside_stale(50)).codes
     assert "S13" not in run(sound_beside_stale(60.07, service_id=NVME)).codes
+
+
+def test_s02_once_where_the_req_of_the_old_connection_was_not_captured():
+    """Its holder is the one that asked for it: the REP of the rebooted host tells its QPN."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), passive_qpn=QPN)
+    old.establish(0)
+    del old.capture[0]
+    new = old.another(old.hosts["passive"], old.hosts["active"], active_qpn=QPN)
+    new.active(60, "REQ")
+    new.passive(60.01, "REJ", reason=10)
+    old.active(60.0102, "DREQ")
+    assert run(old).codes == ["S02"]
