@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Literal
 
 from ibcmtool import formatting
+from ibcmtool.analysis import Finding
 from ibcmtool.connections.timers import max_cm_retries
-from ibcmtool.model import Connection, Finding, Role, State, Step
+from ibcmtool.model import Connection, Role, State, Step
 
 Kind = Literal["message", "data", "timewait begins", "timewait over", "findings", "capture ends"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ibcmtool.model import Outcome, Severity
+from ibcmtool.analysis import Severity
+from ibcmtool.model import Outcome
 
 SEVERITY: dict[Severity, str] = {"error": "bold red", "warning": "bold magenta", "info": "bold cyan"}
 SEVERITY_BADGE: dict[Severity, str] = {

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import sinks
 
-from ibcmtool.model import Analysis
+from ibcmtool.analysis import Analysis
 from ibcmtool.packets import Address
 
 SCHEMA = json.loads((files("ibcmtool.reports") / "analysis.schema.json").read_text())
