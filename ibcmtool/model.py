@@ -1,6 +1,4 @@
-"""The typed records that cross the doors between the rooms.
-
-Flow, one way: source -> Frame -> decode -> CmMessage -> tracker -> Event -> rules -> Finding -> report.
+"""What the tracker makes of messages: connections with their ends and steps, and events.
 
 Units: every time and duration is an integer number of nanoseconds (times since the epoch). Identifiers are
 plain integers; GIDs are 16 bytes. The records handed on are not changed; the one exception is `Connection` (with its
@@ -10,18 +8,14 @@ Constructors of what there are many of are written out, as those that `dataclass
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ibcmtool.messages import Reply, Request
 from ibcmtool.packets import Address, CmMessage, DataPacket, Transport
-from ibcmtool.values import Evidence
 
-Severity = Literal["error", "warning", "info"]
 Confidence = Literal["certain", "probable", "possible"]
-Policy = Literal["relaxed", "strict"]
 TimewaitModel = str  # how long timewait lasts: the name of one in connections/timewait_models.py
-By = Literal["pair", "target", "service"]  # whose totals are given, instead of each connection
 Role = Literal["active", "passive"]
 Disposition = Literal["accepted", "duplicate", "ignored", "unexpected"]
 Outcome = Literal[
@@ -47,9 +41,7 @@ State = Literal[
     "SIDR_REQ_RCVD",
 ]
 
-LIVE = "live"  # the format of an input that is not a file
 PEER: dict[Role, Role] = {"active": "passive", "passive": "active"}
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # worst first
 
 
 class Timewait(NamedTuple):
@@ -270,72 +262,3 @@ EVENT_KINDS = (
     "STALE_DUTY",  # connection was refused with REJ 10 because of `related`; its DREQ came (step) or is overdue (None)
     "ENDED",  # nothing more is expected: the final word on the connection (also at the end of the capture)
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One judgement, with the frames and the numbers that it was computed from."""
-
-    code: str
-    name: str
-    severity: Severity
-    confidence: Confidence
-    policy: Literal["both", "strict", "relaxed"]  # under which reading of the spec it stands as given
-    connection: int | None
-    related: tuple[int, ...]
-    frames: tuple[tuple[int, int], ...]  # (file, frame number)
-    message: str
-    advice: str
-    evidence: Evidence
-    time: int | None = None
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What an input holds in which no CM message was found, as far as a second look went."""
-
-    frames: int = 0  # that were looked at
-    rdma: int = 0  # packets of RoCE or InfiniBand
-    to_qp1: int = 0  # of them
-    cut_to_qp1: int = 0  # of these, those that the snap length cut in front of the message
-    cut_in_headers: int = 0  # frames that it cut before it can be told what they are
-    mpa: int = 0  # beginnings of an iWARP connection, over TCP
-
-
-@dataclass(slots=True)
-class InputInfo:
-    """What was read from one input. Counters grow while it is read."""
-
-    path: str
-    format: str = ""  # pcap | pcapng | erf, "+gzip", "+zstd", "+xz", "+bzip2" or "+lz4" appended
-    link_types: list[int] = field(default_factory=list)
-    frames: int = 0
-    cm_messages: int = 0
-    first_time: int | None = None
-    last_time: int | None = None
-    truncated: bool = False  # the input ends in the middle of a record, or is damaged
-    timeless: bool = False  # its frames have no times, or made-up ones
-    damage: str = ""  # where and what, one line
-    cut_frames: int = 0  # frames shorter than on the wire (snap length)
-    cut_messages: int = 0  # CM messages among them whose MAD lost bytes
-    dropped: int = 0  # packets that were lost before they could be captured, as their source counted them
-    made_up: bool = False  # its packets were built around bare MADs: PSN, ICRC and headers say nothing
-    clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
-    clock_given: bool = False  # that offset was given by hand, not found from packets
-    traffic: Traffic | None = None  # where it has no CM message, and could be read once more
-    shared_packets: int = 0  # packets seen both here and in an earlier input, from which the offset is found
-
-
-@dataclass(slots=True)
-class Analysis:
-    """All that is known of some inputs."""
-
-    policy: Policy
-    inputs: list[InputInfo]
-    connections: list[Connection]
-    findings: list[Finding]  # worst first, then by time
-
-
-def rank(finding: Finding) -> tuple[int, int, str]:
-    """Sort key of findings: worst first, then by time."""
-    return SEVERITIES.index(finding.severity), finding.time or 0, finding.code

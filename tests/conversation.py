@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 from dissectors.cm import CM_LAYERS
 from dissectors.fields import gid_bytes
 from dissectors.mad import CM_ATTRIBUTES, MAD
+from ibcmtool.analysis import Finding, InputInfo, Policy
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
-from ibcmtool.model import PEER, Connection, Event, Finding, InputInfo, Policy, Role, TimewaitModel
+from ibcmtool.model import PEER, Connection, Event, Role, TimewaitModel
 from ibcmtool.packets import Address, CmMessage, DataPacket, Neighbour, Transport
 from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.wire.readers import read_message

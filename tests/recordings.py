@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from conversation import FIRST_DAY, SECOND, Conversation, Records, Result
 
+from ibcmtool.analysis import InputInfo, Policy
 from ibcmtool.engine import clocks
 from ibcmtool.engine.engine import Engine
-from ibcmtool.model import InputInfo, Policy
 from ibcmtool.packets import CmMessage, DataPacket
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ibcmtool.model import Analysis
+from ibcmtool.analysis import Analysis
 from ibcmtool.reports.sink import Settings, Sink, emit, make
 
 

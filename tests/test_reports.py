@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from report_captures import CAPTURES
 
+from ibcmtool.analysis import Analysis, Finding
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import Analysis, Finding
 from ibcmtool.values import Qpn, Time
 
 FOLDER = Path(__file__).resolve().parent.parent / "captures" / "reports"

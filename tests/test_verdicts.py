@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibcmtool import services
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.files import analyze, stream
-from ibcmtool.model import Connection, Finding, InputInfo
+from ibcmtool.model import Connection
 from ibcmtool.sources.files import SourceError
 from ibcmtool.values import Duration, Qpn
 

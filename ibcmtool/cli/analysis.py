@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.cli.options import PolicyOption, TimewaitModelOption
 from ibcmtool.cli.progress import reading
-from ibcmtool.model import Connection, Finding, InputInfo
+from ibcmtool.model import Connection
 from ibcmtool.reports.sink import Sink, emit
 from ibcmtool.views.filters import Filter, apply, apply_to_stream
 

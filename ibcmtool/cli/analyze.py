@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ibcmtool.analysis import By, Severity
 from ibcmtool.cli.analysis import Analysed, run
 from ibcmtool.cli.options import (
     ColorOption,
@@ -19,7 +20,6 @@ from ibcmtool.cli.options import (
     with_options,
 )
 from ibcmtool.cli.output import make_sink, settings_of, warn_of_inputs
-from ibcmtool.model import By, Severity
 from ibcmtool.reports.choice import Choice
 from ibcmtool.views.filters import Filter
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ibcmtool.analysis import Severity
 from ibcmtool.cli.options import (
     ColorOption,
     FailOn,
@@ -19,7 +20,6 @@ from ibcmtool.cli.options import (
     format_option,
 )
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import Severity
 from ibcmtool.sources.live import SOURCES, usage
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from ibcmtool.analysis import Policy, Severity
 from ibcmtool.connections.timewait_models import MODELS
-from ibcmtool.model import Outcome, Policy, Severity, TimewaitModel
+from ibcmtool.model import Outcome, TimewaitModel
 from ibcmtool.reports.sink import choices
 from ibcmtool.views.filters import Filter, at_least
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from ibcmtool.analysis import InputInfo
     from ibcmtool.cli.options import ColorChoice
-    from ibcmtool.model import InputInfo
     from ibcmtool.reports.sink import Settings, Sink
 
 # What is not a terminal gets lines as long as they are: grep, less and colleagues' editors wrap them themselves.

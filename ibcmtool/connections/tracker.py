@@ -7,32 +7,21 @@ connection as it is at that moment. The tracker never raises on any message, and
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
+from ibcmtool.connections.agenda import Agenda
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
-from ibcmtool.connections.deadline_queue import DeadlineQueue
-from ibcmtool.connections.deadlines import (
-    LINGER,
-    OVER,
-    Deadline,
-    all_sent,
-    deadlines,
-    forgettable,
-    is_over,
-    least_wait,
-    leave_timewait,
-    sends,
-)
+from ibcmtool.connections.deadlines import OVER, Deadline, all_sent, is_over, leave_timewait, sends
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends, rej_reason
 from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
+from ibcmtool.connections.past import Past
 from ibcmtool.connections.registry import Registry
-from ibcmtool.connections.stale_duties import StaleDuties, duty, proved_stale
-from ibcmtool.connections.timers import exponent, max_cm_retries
+from ibcmtool.connections.stale_duties import duty, proved_stale
+from ibcmtool.connections.timers import max_cm_retries
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.connections.traces import DISORDER, Traces
 from ibcmtool.connections.transition import transition
@@ -46,12 +35,6 @@ RETRIED: Final[tuple[tuple[str, Role], ...]] = (
     ("DREQ", "active"),
     ("DREQ", "passive"),
 )
-
-LONGEST_EXPONENT: Final = 31
-
-# Connections that are over and still kept for late repetitions and for the rules on reuse: some thousands a second for
-# as long as timewait lasts, and a bound for the memory that a storm of short connections takes.
-MOST_OVER = 8192
 
 Emit = Callable[[Event], object]
 Covered = Callable[[Connection, int, int], bool]
@@ -82,7 +65,6 @@ class Tracker:
         self.watched = DataWatch()  # QPNs whose data packets are worth feeding
         self._traces = Traces() if traces is None else traces
         self.evicted = 0
-        self.overruns = 0  # connections forgotten early because more than MOST_OVER were over
         self._emit = emit
         self._timewait_model = timewait_model
         self._implementations = Implementations()
@@ -92,12 +74,14 @@ class Tracker:
         self._covered = covered
         self._timeless = timeless
         self._now = 0
-        self._queue = DeadlineQueue()
-        # Both ends have let go; in the order in which they did. (The first of a plain dict is slow to find.)
-        self._over: OrderedDict[int, Connection] = OrderedDict()
-        self._least_wait = exponent(LONGEST_EXPONENT)  # of all connections so far: no deadline comes sooner
-        self._reported: dict[int, set[Deadline]] = {}  # deadlines that passed and leave the states as they are
-        self._duties = StaleDuties()
+        self._agenda = Agenda()
+        self._queue, self._duties = self._agenda.queue, self._agenda.duties
+        self._past = Past()
+
+    @property
+    def overruns(self) -> int:
+        """Connections forgotten early because too many were over."""
+        return self._past.overruns
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -137,13 +121,11 @@ class Tracker:
             for refused in self._duties.settle(connection):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
         self.watched.adjust(connection)
-        if self._queue.due(connection.id) > time + self._least_wait:
-            # What this step sets comes no sooner than this; looking closer can wait until then.
-            wait = least_wait(connection)
-            self._least_wait = min(self._least_wait, wait)
-            self._queue.schedule(connection.id, time + wait)
+        self._agenda.note(connection, time)
         if connection.closed is not None and is_over(connection):
-            self._make_room(connection)
+            oldest = self._past.make_room(connection, self._now)
+            if oldest is not None:
+                self._end(oldest, self._now)
         if self._most is not None and len(self._live) > self._most:
             self.evicted += 1
             self._end(next(iter(self._live.values())), self._now)
@@ -220,7 +202,7 @@ class Tracker:
                     record_restart(connection, message.time)
                     self.watched.adjust(connection)
                     if is_over(connection):
-                        self._over[connection.id] = connection
+                        self._past.add(connection)
 
     def _begin_timewait(self, connection: Connection, end: End, time: int) -> None:
         if end.timewait is None:
@@ -248,14 +230,9 @@ class Tracker:
 
     # -- what does time do? ----------------------------------------------------------------------------------------
 
-    def _pending(self, connection: Connection) -> Iterator[Deadline]:
-        reported = self._reported.get(connection.id, ())
-        yield from (deadline for deadline in deadlines(connection) if deadline not in reported)
-        yield from self._duties.deadlines(connection)
-
     def _wake(self, connection: Connection, now: int) -> None:
         """Let the deadlines of a connection pass that are due by now, and see when the next one is."""
-        for deadline in sorted(self._pending(connection), key=lambda deadline: deadline.time):
+        for deadline in sorted(self._agenda.pending(connection), key=lambda deadline: deadline.time):
             if deadline.time > now:
                 break
             if deadline.kind == "ENDED":
@@ -266,14 +243,12 @@ class Tracker:
                     self._emit(Event("STALE_DUTY", deadline.time, refused, related=connection))
             else:
                 self._pass(connection, deadline)
-        due = min((deadline.time for deadline in self._pending(connection)), default=None)
-        if due is not None:  # a quiet connection with nothing due is left alone until its next message
-            self._queue.schedule(connection.id, due)
+        self._agenda.plan(connection)
 
     def _pass(self, connection: Connection, deadline: Deadline) -> None:
         """A deadline passes: what it decides, and its event."""
         if deadline.kind == "DREQ_LAPSED":
-            self._reported.setdefault(connection.id, set()).add(deadline)
+            self._agenda.passed(connection, deadline)
         elif deadline.role is not None:
             end = connection.end(deadline.role)
             if deadline.kind == "DREQ_EXHAUSTED":
@@ -289,23 +264,8 @@ class Tracker:
         record_deadline(connection, deadline, in_sight)
         self.watched.adjust(connection)
         if is_over(connection):
-            self._over[connection.id] = connection
+            self._past.add(connection)
         self._emit(Event(deadline.kind, deadline.time, connection, role=deadline.role))
-
-    # -- when is it forgotten? -------------------------------------------------------------------------------------
-
-    def _make_room(self, connection: Connection) -> None:
-        """Connections that are over wait for late repetitions, but only so many of them."""
-        over = self._over
-        over[connection.id] = connection
-        over.move_to_end(connection.id)
-        if len(over) > MOST_OVER:
-            oldest = next(iter(over.values()))
-            if is_over(oldest):
-                self.overruns += self._now - (oldest.closed or 0) < LINGER or self._now < forgettable(oldest)
-                self._end(oldest, self._now)
-            else:  # it came to life again
-                del over[oldest.id]
 
     def _end(self, connection: Connection, time: int) -> None:
         leave_timewait(connection, time)
@@ -313,10 +273,8 @@ class Tracker:
         self._emit(Event("ENDED", time, connection))
         self._registry.remove(connection)
         self.watched.leave(connection)
-        self._queue.remove(connection.id)
-        self._over.pop(connection.id, None)
-        self._reported.pop(connection.id, None)
-        self._duties.settle(connection)
+        self._agenda.remove(connection)
+        self._past.remove(connection)
 
     def _name_implementations(self, connection: Connection) -> None:
         """Write down, as its final word, whose CMs these are."""

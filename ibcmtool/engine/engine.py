@@ -11,10 +11,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from dissectors.recognition import MAD_SIZE
+from ibcmtool.analysis import InputInfo, Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.sink import Received, Sink
-from ibcmtool.model import Event, InputInfo, Policy, TimewaitModel
+from ibcmtool.model import Event, TimewaitModel
 from ibcmtool.packets import CmMessage, DataPacket, Frame, Neighbour
 from ibcmtool.rules import Judge, Rule
 from ibcmtool.rules.facts.coverage import Coverage

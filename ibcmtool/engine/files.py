@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from operator import attrgetter
 
+from ibcmtool.analysis import Analysis, Finding, InputInfo, Policy, rank
 from ibcmtool.engine.clocks import align
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
-from ibcmtool.model import Analysis, Connection, Event, Finding, InputInfo, Policy, TimewaitModel, rank
+from ibcmtool.model import Connection, Event, TimewaitModel
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
 from ibcmtool.sources.files.survey import survey

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ibcmtool.analysis import LIVE, InputInfo, Policy
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import LIVE, InputInfo, Policy, TimewaitModel
+from ibcmtool.model import TimewaitModel
 from ibcmtool.packets import Frame, Neighbour
 from ibcmtool.sources.live import LiveSource
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.analysis import Finding, InputInfo
+from ibcmtool.model import Connection, Event
 from ibcmtool.packets import CmMessage, DataPacket, Frame
 
 

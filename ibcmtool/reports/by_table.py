@@ -12,7 +12,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, By, Outcome
+from ibcmtool.analysis import SEVERITIES, By
+from ibcmtool.model import Outcome
 from ibcmtool.reports import attempts, columns, style
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.columns import Column

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import By, Outcome
+from ibcmtool.analysis import By
+from ibcmtool.model import Outcome
 from ibcmtool.packets import Address
 from ibcmtool.reports import by_table, columns, conclusion, head, style
 from ibcmtool.reports.columns import Column

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ibcmtool.analysis import Finding, InputInfo, Severity
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, Event, Finding, InputInfo, Severity
+from ibcmtool.model import Connection, Event
 from ibcmtool.reports.sink import Sink
 from ibcmtool.views.filters import Filter, at_least
 

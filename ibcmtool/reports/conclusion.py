@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, InputInfo, Outcome, Policy, Severity
+from ibcmtool.analysis import SEVERITIES, InputInfo, Policy, Severity
+from ibcmtool.model import Outcome
 from ibcmtool.reports import nothing, style
 from ibcmtool.reports.page import Page
 from ibcmtool.views.tally import Totals

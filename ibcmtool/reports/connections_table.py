@@ -14,7 +14,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, Connection, Finding
+from ibcmtool.analysis import SEVERITIES, Finding
+from ibcmtool.model import Connection
 from ibcmtool.reports import attempts, columns, rejects, style
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.columns import Column

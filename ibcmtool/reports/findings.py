@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import Finding, Policy
+from ibcmtool.analysis import Finding, Policy
 from ibcmtool.reports import style, values
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page

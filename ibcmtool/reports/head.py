@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.reports import style
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page

@@ -9,7 +9,8 @@ import subprocess
 import time
 from contextlib import suppress
 
-from ibcmtool.model import Event, Finding, Severity
+from ibcmtool.analysis import Finding, Severity
+from ibcmtool.model import Event
 from ibcmtool.reports.json_objects import finding_object
 from ibcmtool.reports.sink import Sink
 from ibcmtool.views.filters import at_least

@@ -8,7 +8,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import TypeVar
 
 from ibcmtool import formatting, services
-from ibcmtool.model import Connection, End
+from ibcmtool.connections.knowledge import knowledge
+from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address
 from ibcmtool.reports.json_messages import messages_text
 
@@ -23,18 +24,20 @@ def connection_text(conn: Connection, display_filter: str) -> str:
         f'"service": {{"id": {_identifier(conn.service_id, formatting.service_id)}, '
         f'"name": {quoted(services.connection_service(conn))}}}, '
         f'"transport": "{conn.transport}", "display_filter": "{display_filter}", '
-        f'"active": {_end_text(conn.active)}, "passive": {_end_text(conn.passive)}, '
+        f'"active": {_end_text(conn, "active")}, "passive": {_end_text(conn, "passive")}, '
         f'"opened": {_time(conn.opened)}, "established": {_time(conn.established)}, '
         f'"closed": {_time(conn.closed)}, "duration": {_time(duration)}, '
         f'"messages": [{messages_text(conn.steps)}]}}'
     )
 
 
-def _end_text(end: End) -> str:
+def _end_text(conn: Connection, role: Role) -> str:
+    end = conn.end(role)
     return (
         f'{{"name": {quoted(formatting.end_name(end))}, {_port_text(end.ca_guid, end.address)}, '
         f'"qpn": {_identifier(end.qpn, formatting.qpn)}, '
         f'"comm_id": {_identifier(end.comm_id, formatting.comm_id)}, "state": "{end.state}", '
+        f'"knowledge": "{knowledge(conn, role)}", '
         f'"timewait_until": {_time(None if end.timewait is None else end.timewait.likely)}, '
         f'"implementation": {"null" if end.implementation is None else quoted(end.implementation.name)}}}'
     )

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ibcmtool import __version__
+from ibcmtool.analysis import Finding, InputInfo, Policy, rank
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, Event, Finding, InputInfo, Policy, rank
+from ibcmtool.model import Connection, Event
 from ibcmtool.packets import CmMessage
 from ibcmtool.reports.display_filter import DisplayFilters, frames_of, tids_of
 from ibcmtool.reports.json_connection import connection_text

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.model import Connection, Event
 from ibcmtool.packets import CmMessage
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text

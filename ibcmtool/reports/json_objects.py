@@ -13,8 +13,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ibcmtool import formatting
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Event, Finding, InputInfo
+from ibcmtool.model import Event
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.reports import values
 from ibcmtool.reports.json_messages import fields_object

@@ -12,7 +12,8 @@ from operator import attrgetter
 from rich.text import Text
 
 from ibcmtool import formatting, services
-from ibcmtool.model import Connection, Event, Finding, InputInfo, Role, rank
+from ibcmtool.analysis import Finding, InputInfo, rank
+from ibcmtool.model import Connection, Event, Role
 from ibcmtool.reports import connections_table, message_summary, rejects, style
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.display_filter import DisplayFilters

@@ -8,8 +8,10 @@ from itertools import pairwise
 from typing import Literal
 
 from ibcmtool import formatting
+from ibcmtool.analysis import Finding
+from ibcmtool.connections.knowledge import arrivals
 from ibcmtool.connections.timers import max_cm_retries
-from ibcmtool.model import Connection, Finding, Role, State, Step
+from ibcmtool.model import Connection, Role, State, Step
 
 Kind = Literal["message", "data", "timewait begins", "timewait over", "findings", "capture ends"]
 
@@ -30,7 +32,8 @@ class Entry:
     kind: Kind
     step: Step | None = None
     send: tuple[int, int | None] | None = None  # of a retransmission: which send it is, how many are allowed
-    states: tuple[State | None, State | None] = (None, None)  # of both ends, where they changed
+    states: tuple[str, str] = ("", "")  # of both ends, where they changed; "REQ_RCVD?": if it got the message
+    arrived: bool = True  # a message is open: it may not have
     roles: tuple[Role, ...] = ()  # whose timewait or data it is
     frame: tuple[int, int] | None = None  # (file, frame)
     lost: bool = False  # a message that one input saw, and another one on its way never did (C05)
@@ -58,7 +61,7 @@ def _messages(conn: Connection) -> Iterator[Entry]:
     sends: dict[int, int] = {}
     shown: tuple[State | None, State | None] = (None, None)
     allowed = max_cm_retries(conn.request)
-    for step in conn.steps:
+    for step, arrival in zip(conn.steps, arrivals(conn), strict=True):
         first = step.retransmission_of or step
         sends[id(first)] = sends.get(id(first), 0) + 1
         send = None
@@ -66,10 +69,12 @@ def _messages(conn: Connection) -> Iterator[Entry]:
             limit = allowed + 1 if allowed is not None and step.message.type in _RETRIED else None
             send = (sends[id(first)], limit)
         now = (step.active_state, step.passive_state)
-        changed = tuple(new if new != old else None for new, old in zip(now, shown, strict=True))
+        doubt = ["?" if arrival == "open" and role != step.sender else "" for role in _ROLES]
+        texts = [new + mark if new != old else "" for new, old, mark in zip(now, shown, doubt, strict=True)]
         shown = now
         frame = (step.message.file, step.message.frame)
-        yield Entry(step.message.time, "message", step, send, (changed[0], changed[1]), frame=frame)
+        states, arrived = (texts[0], texts[1]), arrival != "open"
+        yield Entry(step.message.time, "message", step, send, states, frame=frame, arrived=arrived)
 
 
 def _attach(findings: Sequence[Finding], messages: Sequence[Entry]) -> Iterator[Entry]:

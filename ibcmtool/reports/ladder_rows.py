@@ -51,7 +51,7 @@ class Drawing:
         self._wide = self._width >= CLOCK_FROM
         self._time_width = max([10, *(len(self._relative(entry)) for entry in made)])
         self._frame_width = max([5, *(len(self._frame(entry)) for entry in made)])
-        self._state_width = tuple(max([7, *(len(entry.states[at] or "") for entry in made)]) for at in (0, 1))
+        self._state_width = tuple(max([7, *(len(entry.states[at]) for entry in made)]) for at in (0, 1))
         self._gutter = self._time_width + 1 + (_CLOCK + 2 if self._wide else 0) + self._frame_width + 2
         spare = self._width - self._gutter - sum(self._state_width) - 6
         beside = any(entry.findings for entry in made) and spare - ROOM_BESIDE_NOTES - 2 >= NOTES[0]
@@ -88,11 +88,10 @@ class Drawing:
         notes = ladder_texts.callouts(self._page, entry.findings, self._notes) if self._notes else []
         least = max(len(notes), 1 if self._wide or entry.kind == "capture ends" else 2)
         spans += [self._span(_NOTHING)] * (least - len(spans))
-        states = (entry.states[0] or "", entry.states[1] or "")
         for at, span in enumerate(spans):
             yield self._line(
                 self._gutter_text(entry, at),
-                states if at == 0 else ("", ""),
+                entry.states if at == 0 else ("", ""),
                 span,
                 (self._bar("active", entry, at), self._bar("passive", entry, at)),
                 notes[at] if at < len(notes) else _NOTHING,
@@ -184,21 +183,22 @@ class Drawing:
             details = []
         ignored = step.disposition == "ignored"
         vain = ignored or entry.lost
-        arrow = self._arrow(step.sender, label, self._glyphs.lost_line if vain else self._glyphs.line)
+        arrow = self._arrow(step.sender, label, self._glyphs.lost_line if vain else self._glyphs.line, entry.arrived)
         if ignored:
             arrow.inner.stylize(style.QUIET)
         lines = self._page.filled(details, self._room - 4)
         return [arrow, *(self._span(Text.assemble("   ", line)) for line in lines)]
 
-    def _arrow(self, sender: str, label: Text, shaft: str) -> Span:
-        """An arrow with its label near the sender; without a head where the sender is not known."""
+    def _arrow(self, sender: str, label: Text, shaft: str, arrived: bool = True) -> Span:
+        """An arrow with its label near the sender, open where it may not have arrived; no head without a sender."""
         glyphs = self._glyphs
+        left, right = (glyphs.left_head, glyphs.right_head) if arrived else (glyphs.left_open, glyphs.right_open)
         rest = self._room - label.cell_len - 4
         if sender == "passive":
-            arrow = Text.assemble(glyphs.left_head, shaft * rest, " ", label, " ", shaft)
+            arrow = Text.assemble(left, shaft * rest, " ", label, " ", shaft)
             return Span(glyphs.lifeline, arrow, glyphs.right_tail)
         if sender == "active":
-            arrow = Text.assemble(shaft, " ", label, " ", shaft * rest, glyphs.right_head)
+            arrow = Text.assemble(shaft, " ", label, " ", shaft * rest, right)
             return Span(glyphs.left_tail, arrow, glyphs.lifeline)
         half = (rest + 1) // 2
         return self._span(Text.assemble(shaft * half, " ", label, " ", shaft * (rest + 2 - half)))

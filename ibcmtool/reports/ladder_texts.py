@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from ibcmtool import formatting
+from ibcmtool.analysis import Finding
 from ibcmtool.connections.timewait_models import MODELS
-from ibcmtool.model import Connection, Finding
+from ibcmtool.model import Connection
 from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.ladder_entries import Entry
 from ibcmtool.reports.page import Page

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ibcmtool import formatting, services
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, Event, Finding, Step
+from ibcmtool.model import Connection, Event, Step
 from ibcmtool.packets import CmMessage
 from ibcmtool.reports import message_summary, style
 from ibcmtool.reports.page import Page, Pieces

@@ -11,8 +11,9 @@ from rich.live import Live
 from rich.text import Text
 
 from ibcmtool import formatting, services
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, Event, Finding
+from ibcmtool.model import Connection, Event
 from ibcmtool.reports import columns, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.live_lines import LiveText, has_line

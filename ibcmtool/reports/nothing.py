@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from ibcmtool.analysis import LIVE, InputInfo, Traffic
 from ibcmtool.formatting import count
-from ibcmtool.model import LIVE, InputInfo, Traffic
 from ibcmtool.reports import style
 from ibcmtool.reports.page import Page
 

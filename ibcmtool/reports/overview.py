@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, Severity
+from ibcmtool.analysis import SEVERITIES, Severity
 from ibcmtool.reports import columns, rejects, style
 from ibcmtool.reports.columns import Column
 from ibcmtool.reports.page import Page

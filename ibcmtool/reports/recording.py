@@ -13,9 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.sink import Received
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import Event, Finding
+from ibcmtool.model import Event
 from ibcmtool.reports.sink import Sink
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files.pcapng_writer import PcapngWriter

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from mypy_extensions import mypyc_attr
 
+from ibcmtool.analysis import By, Finding, InputInfo, Policy
 from ibcmtool.engine.sink import Received
 from ibcmtool.engine.sink import Sink as EngineSink
-from ibcmtool.model import By, Connection, Event, Finding, InputInfo, Policy
+from ibcmtool.model import Connection, Event
 
 if TYPE_CHECKING:
     from types import TracebackType

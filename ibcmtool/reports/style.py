@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ibcmtool.model import Outcome, Severity
+from ibcmtool.analysis import Severity
+from ibcmtool.model import Outcome
 
 SEVERITY: dict[Severity, str] = {"error": "bold red", "warning": "bold magenta", "info": "bold cyan"}
 SEVERITY_BADGE: dict[Severity, str] = {
@@ -48,6 +49,8 @@ class Glyphs(NamedTuple):
     data_line: str  # shaft of an arrow that stands for data packets
     left_head: str
     right_head: str
+    left_open: str  # the head of an arrow that may not have arrived
+    right_open: str
     left_tail: str  # where an arrow leaves the left lifeline
     right_tail: str
     bar: str  # timewait
@@ -58,8 +61,12 @@ class Glyphs(NamedTuple):
     bad: str
 
 
-UNICODE = Glyphs("→", "…", "─", "·", "│", "┊", "─", "╌", "·", "◀", "▶", "├", "┤", "┃", "╹", "└", "▌", "✓", "✗")
-ASCII = Glyphs("->", "...", "-", "-", "|", ":", "-", "~", ".", "<", ">", "+", "+", "#", "#", "`-", ">", "ok:", "!!")
+UNICODE = Glyphs(
+    "→", "…", "─", "·", "│", "┊", "─", "╌", "·", "◀", "▶", "◁", "▷", "├", "┤", "┃", "╹", "└", "▌", "✓", "✗"
+)
+ASCII = Glyphs(
+    "->", "...", "-", "-", "|", ":", "-", "~", ".", "<", ">", "?", "?", "+", "+", "#", "#", "`-", ">", "ok:", "!!"
+)
 
 # For texts of others (a finding's sentence, a path) where the terminal takes only ASCII.
 TRANSLITERATION = str.maketrans(

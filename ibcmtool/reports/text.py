@@ -8,7 +8,8 @@ from itertools import islice
 from rich.text import Text
 
 from ibcmtool import formatting
-from ibcmtool.model import Connection, Finding
+from ibcmtool.analysis import Finding
+from ibcmtool.model import Connection
 from ibcmtool.reports import conclusion, connections_table, findings, head, overview
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.connections_table import ConnectionLine

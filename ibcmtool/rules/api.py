@@ -20,8 +20,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from ibcmtool.analysis import InputInfo, Severity
 from ibcmtool.evidence import Assumption, Ground
-from ibcmtool.model import EVENT_KINDS, Connection, Event, InputInfo, Severity, Step
+from ibcmtool.model import EVENT_KINDS, Connection, Event, Step
 from ibcmtool.rules.context import Context as Context
 from ibcmtool.values import Evidence
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any
 
+from ibcmtool.analysis import Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence.witness import Witness
-from ibcmtool.model import Connection, Event, Policy, Step
+from ibcmtool.model import Connection, Event, Step
 from ibcmtool.packets import Neighbour
 from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness

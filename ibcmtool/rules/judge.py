@@ -11,9 +11,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
+from ibcmtool.analysis import Finding, InputInfo, Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence import Ground, confidence, refuted
-from ibcmtool.model import EVENT_KINDS, Connection, Event, Finding, InputInfo, Policy, Step
+from ibcmtool.model import EVENT_KINDS, Connection, Event, Step
 from ibcmtool.packets import Neighbour
 from ibcmtool.rules import api
 from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts

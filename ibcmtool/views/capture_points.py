@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from ibcmtool.model import Connection, InputInfo
+from ibcmtool.analysis import InputInfo
+from ibcmtool.model import Connection
 from ibcmtool.packets import Address
 
 Arrival = Literal["seen", "never seen", "unknown"]  # at the target's end

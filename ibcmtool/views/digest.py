@@ -13,9 +13,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ibcmtool import formatting, services
+from ibcmtool.analysis import SEVERITIES, Finding, InputInfo, Policy, Severity
+from ibcmtool.analysis import rank as finding_rank
 from ibcmtool.connections.matching import rej_reason
-from ibcmtool.model import SEVERITIES, Connection, Finding, InputInfo, Outcome, Policy, Severity
-from ibcmtool.model import rank as finding_rank
+from ibcmtool.model import Connection, Outcome
 from ibcmtool.packets import Address
 from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.views.filters import concerns

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ibcmtool import formatting
-from ibcmtool.model import SEVERITIES, Connection, Finding
+from ibcmtool.analysis import SEVERITIES, Finding
+from ibcmtool.model import Connection
 
 if TYPE_CHECKING:
-    from ibcmtool.model import Analysis, End, InputInfo, Severity
+    from ibcmtool.analysis import Analysis, InputInfo, Severity
+    from ibcmtool.model import End
 
 
 def _names(end: End) -> Iterator[str]:

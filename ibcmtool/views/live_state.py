@@ -6,7 +6,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from itertools import islice
 
-from ibcmtool.model import SEVERITIES, Connection, Event, Finding, Outcome
+from ibcmtool.analysis import SEVERITIES, Finding
+from ibcmtool.model import Connection, Event, Outcome
 
 PINNED = 50  # findings remembered
 ENDED = 1000  # ended connections remembered, at most for `keep`

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ibcmtool import services
+from ibcmtool.analysis import SEVERITIES, By, Finding, InputInfo, Policy
 from ibcmtool.formatting import FAILURES, address
-from ibcmtool.model import SEVERITIES, By, Connection, Finding, InputInfo, Outcome, Policy
+from ibcmtool.model import Connection, Outcome
 from ibcmtool.packets import Address
 from ibcmtool.views.capture_points import CapturePoints
 from ibcmtool.views.filters import concerns

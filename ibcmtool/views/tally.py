@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ibcmtool import services
+from ibcmtool.analysis import SEVERITIES, Severity
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import Rej, SidrRep
-from ibcmtool.model import SEVERITIES, Connection, Outcome, Role, Severity, Step
+from ibcmtool.model import Connection, Outcome, Role, Step
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.views.capture_points import Arrival
 from ibcmtool.views.times import Peak, Times

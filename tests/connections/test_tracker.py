@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 
-from ibcmtool.connections import tracker as tracker_module
+from ibcmtool.connections import past
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.model import Event
 
@@ -438,7 +438,7 @@ def test_events_show_the_connection_as_it_was():
 
 
 def test_only_so_many_ended_connections_are_remembered(monkeypatch):
-    monkeypatch.setattr(tracker_module, "MOST_OVER", 3)
+    monkeypatch.setattr(past, "MOST_OVER", 3)
     talk = Conversation()
     for number in range(10):
         one = talk.another()

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 from conversation import Records
 
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.files import analyze
 from ibcmtool.engine.live import Session
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import Connection, End, Finding
+from ibcmtool.model import Connection, End
 from ibcmtool.packets import Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
 

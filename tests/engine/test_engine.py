@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Records
 
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Received, Sink
-from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.model import Connection, Event
 from ibcmtool.packets import CmMessage, DataPacket, Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
 

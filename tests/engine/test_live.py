@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine import live as live_engine
 from ibcmtool.engine.files import analyze
 from ibcmtool.engine.live import Session
 from ibcmtool.engine.sink import Received, Sink
-from ibcmtool.model import Connection, Event, Finding, InputInfo
+from ibcmtool.model import Connection, Event
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ibcmtool.analysis import Analysis
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import Analysis
 
 CAPTURES = Path(__file__).parent / "captures"
 FILE_HEADER, RECORD_HEADER = 24, 16

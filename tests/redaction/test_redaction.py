@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.fields import gid_bytes
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import Finding
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.redaction import Redactor
 from ibcmtool.redaction.pseudonyms import Pseudonyms

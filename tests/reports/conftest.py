@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from ibcmtool import messages
-from ibcmtool.model import Analysis, Connection, End, Finding, InputInfo, Outcome, Step, Timewait
+from ibcmtool.analysis import Analysis, Finding, InputInfo
+from ibcmtool.model import Connection, End, Outcome, Step, Timewait
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.values import Duration, Psn, Qpn, Time
 

@@ -11,7 +11,7 @@ import pytest
 import sinks
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, attempts_of, run
 
-from ibcmtool.model import Analysis, InputInfo
+from ibcmtool.analysis import Analysis, InputInfo
 from ibcmtool.reports import attempts
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.retry import Retry

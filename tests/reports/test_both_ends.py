@@ -9,8 +9,8 @@ import sinks
 from engine.test_clocks import shifted
 from rich.console import Console
 
+from ibcmtool.analysis import Analysis, InputInfo
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import Analysis, InputInfo
 from ibcmtool.reports import head
 from ibcmtool.reports.page import Page
 

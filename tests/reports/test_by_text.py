@@ -11,7 +11,7 @@ import pytest
 import sinks
 from conversation import Conversation, Host, run
 
-from ibcmtool.model import Analysis, By, InputInfo
+from ibcmtool.analysis import Analysis, By, InputInfo
 
 WIDTHS = (72, 80, 110, 160, None)
 BYS: tuple[By, ...] = ("pair", "target", "service")

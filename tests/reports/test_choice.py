@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from conversation import Conversation, Records, inputs_of
 
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.engine import Engine
-from ibcmtool.model import Event, Finding
+from ibcmtool.model import Event
 from ibcmtool.reports.choice import Choice, Tee
 from ibcmtool.reports.sink import Sink
 from ibcmtool.views.filters import Filter

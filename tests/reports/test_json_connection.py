@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE
 from ibcmtool import formatting, services
-from ibcmtool.model import Connection, End, Outcome, State, Step, Timewait
+from ibcmtool.connections.knowledge import knowledge
+from ibcmtool.model import Connection, End, Outcome, Role, State, Step, Timewait
 from ibcmtool.packets import Address, CmMessage, Transport
 from ibcmtool.reports import json_messages
 from ibcmtool.reports.display_filter import DisplayFilters
@@ -42,7 +43,8 @@ def message_object(step: Step) -> dict[str, Any]:
     }
 
 
-def end_object(end: End) -> dict[str, Any]:
+def end_object(conn: Connection, role: Role) -> dict[str, Any]:
+    end = conn.end(role)
     return {
         "name": formatting.end_name(end),
         "ca_guid": None if end.ca_guid is None else formatting.guid(end.ca_guid),
@@ -51,6 +53,7 @@ def end_object(end: End) -> dict[str, Any]:
         "qpn": None if end.qpn is None else formatting.qpn(end.qpn),
         "comm_id": None if end.comm_id is None else formatting.comm_id(end.comm_id),
         "state": end.state,
+        "knowledge": knowledge(conn, role),
         "timewait_until": time(end.timewait.likely if end.timewait is not None else None),
         "implementation": end.implementation.name if end.implementation is not None else None,
     }
@@ -67,8 +70,8 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         },
         "transport": conn.transport,
         "display_filter": filters.of(conn),
-        "active": end_object(conn.active),
-        "passive": end_object(conn.passive),
+        "active": end_object(conn, "active"),
+        "passive": end_object(conn, "passive"),
         "opened": time(conn.opened),
         "established": time(conn.established),
         "closed": time(conn.closed),

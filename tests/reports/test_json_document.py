@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import sinks
 
-from ibcmtool.model import Analysis
+from ibcmtool.analysis import Analysis
 from ibcmtool.packets import Address
 
 SCHEMA = json.loads((files("ibcmtool.reports") / "analysis.schema.json").read_text())
@@ -71,6 +71,7 @@ def test_a_connection(records: SimpleNamespace) -> None:
         "qpn": "0x000011",
         "comm_id": "0xa0f70798",
         "state": "TIMEWAIT",
+        "knowledge": "likely",
         "timewait_until": "1770804007.224400000",
         "implementation": None,
     }

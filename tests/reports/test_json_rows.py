@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 import sinks
 
+from ibcmtool.analysis import Analysis, By
 from ibcmtool.engine.files import stream
-from ibcmtool.model import Analysis, By
 
 SCHEMA = json.loads((files("ibcmtool.reports") / "views.schema.json").read_text())
 BYS: tuple[By, ...] = ("pair", "target", "service")

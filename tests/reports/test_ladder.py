@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import sinks
 
-from ibcmtool.model import Analysis, Sighting
+from ibcmtool.analysis import Analysis
+from ibcmtool.model import Sighting
 from ibcmtool.packets import DataPacket
 
 WIDTHS = (72, 80, 100, 120, 160, 200, None)

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from sinks import settings
 
+from ibcmtool.analysis import InputInfo
 from ibcmtool.engine.sink import Received
-from ibcmtool.model import InputInfo
 from ibcmtool.packets import CmMessage
 from ibcmtool.reports.json_document import Pieces
 from ibcmtool.reports.sink import make

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from sinks import emit_all, settings
 
-from ibcmtool.model import Analysis, Connection
+from ibcmtool.analysis import Analysis
+from ibcmtool.model import Connection
 from ibcmtool.reports import sink
 from ibcmtool.reports.sink import FORMATS, Settings, Sink, UnknownFormatError, choices, make
 

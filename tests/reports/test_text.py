@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sinks
 
-from ibcmtool.model import Analysis
+from ibcmtool.analysis import Analysis
 from ibcmtool.reports.text import CAP
 from ibcmtool.values import CommId, Duration, Guid, Psn
 

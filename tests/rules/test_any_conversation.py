@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.cm import CM_LAYERS
-from ibcmtool.model import SEVERITIES
+from ibcmtool.analysis import SEVERITIES
 from ibcmtool.rules import CATALOGUE
 
 KINDS = [kind for kind in CM_LAYERS if kind not in ("SAP", "SPR")]

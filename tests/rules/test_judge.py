@@ -12,10 +12,11 @@ import pytest
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Records, inputs_of
 
 import ibcmtool.rules.judge as judge_module
+from ibcmtool.analysis import Finding
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.files import analyze
 from ibcmtool.evidence import confidence, proved, unopposed, weakened
-from ibcmtool.model import Connection, Finding, Step
+from ibcmtool.model import Connection, Step
 from ibcmtool.rules import CATALOGUE, Judge, Rule
 from ibcmtool.rules.api import Need, Once, StepJudge, Verdict
 from ibcmtool.rules.conditions import again, anew, first, matches, over

@@ -13,7 +13,7 @@ from ibcmtool.sources.files import open_capture
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ibcmtool.model import InputInfo
+    from ibcmtool.analysis import InputInfo
     from ibcmtool.packets import Frame
 
 Record = tuple[int, bytes, int]  # time (ns), data, length on the wire

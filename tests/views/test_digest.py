@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conversation import Conversation, run
 
-from ibcmtool.model import Finding, InputInfo
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.views import digest
 from ibcmtool.views.digest import KEPT, MANY, Brief, Digest
 

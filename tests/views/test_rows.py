@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conversation import SERVICE, Conversation, Host, run
 
-from ibcmtool.model import Finding, InputInfo
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.views import rows as rows_module
 from ibcmtool.views.rows import Rows
 

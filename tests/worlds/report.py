@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from conversation import FIRST_DAY, SECOND
 
-from ibcmtool.model import Finding
+from ibcmtool.analysis import Finding
 from worlds.network import Packet
 from worlds.tally import Tally
 from worlds.world import World

@@ -14,7 +14,8 @@ import pytest
 from conversation import FIRST_DAY
 
 from dissectors.icrc import icrc_of
-from ibcmtool.model import Confidence, Finding, Severity
+from ibcmtool.analysis import Finding, Severity
+from ibcmtool.model import Confidence
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.network import PACKETS

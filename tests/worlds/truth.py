@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ibcmtool.analysis import Finding
 from ibcmtool.connections.timers import SECOND, exponent, linux
-from ibcmtool.model import Finding
 from worlds.ids import MRA_TIMEOUT, Id
 from worlds.network import Packet
 

@@ -16,7 +16,7 @@ from random import Random
 from lives import Plan
 from recordings import driven
 
-from ibcmtool.model import Finding, Policy
+from ibcmtool.analysis import Finding, Policy
 from worlds import scenes
 from worlds.host import Host
 from worlds.ids import Habits

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
+from ibcmtool.analysis import InputInfo
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import InputInfo
 from ibcmtool.packets import Address, CmMessage
 
 HOLE = SECOND  # no frame at all for longer than this, where one input ends and another begins: nobody was recording

@@ -6,11 +6,12 @@ one in the receiver's timewait, on which the two readings of the specification p
 
 from __future__ import annotations
 
+from ibcmtool.analysis import Severity
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import Ground, established, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.model import Conflict, Connection, End, Event, Severity, Step
+from ibcmtool.model import Conflict, Connection, End, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, last_message, numbers

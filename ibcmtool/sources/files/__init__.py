@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import compressed, erf, foreign, pcap, pcapng

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.prescan import NEAR
 from ibcmtool.sources.files.records import UNKNOWN, Record, RecordReader

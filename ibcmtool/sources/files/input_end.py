@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.streams import Window
 from ibcmtool.wire import link_types

@@ -19,7 +19,7 @@ from ibcmtool.wire import link_types
 from ibcmtool.wire.links import LINK_TYPES
 
 if TYPE_CHECKING:
-    from ibcmtool.model import InputInfo
+    from ibcmtool.analysis import InputInfo
     from ibcmtool.sources.files.streams import Window
 
 # First four bytes: byte order, and nanoseconds per unit of the time's second half.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.input_end import note_times
 from ibcmtool.sources.files.pcap import MAX_CAPTURED

@@ -7,7 +7,7 @@ from math import gcd
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.sources.errors import DamageError
 from ibcmtool.sources.files.pcap import MAX_CAPTURED
 from ibcmtool.sources.files.scan import FrameFilter

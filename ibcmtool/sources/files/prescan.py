@@ -27,7 +27,7 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.packets import Frame
 from ibcmtool.sources.files.input_end import note_times
 from ibcmtool.sources.files.scan import ScanRequest

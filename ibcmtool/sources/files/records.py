@@ -19,7 +19,7 @@ from ibcmtool.sources.files.scan import ScanRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ibcmtool.model import InputInfo
+    from ibcmtool.analysis import InputInfo
     from ibcmtool.sources.files.scan import FrameFilter
     from ibcmtool.sources.files.streams import Window
 

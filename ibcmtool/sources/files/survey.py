@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from dissectors.recognition import GSI_QPN
-from ibcmtool.model import Traffic
+from ibcmtool.analysis import Traffic
 from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files import open_capture

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 from ibcmtool.sources.files.records import RecordReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conversation import FIRST_DAY, Conversation, Host, run
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.rules import Judge
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Records
 
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import Finding, InputInfo
 from ibcmtool.packets import CmMessage
 
 HOST, TARGET, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"

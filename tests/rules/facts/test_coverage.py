@@ -12,7 +12,7 @@ from conversation import FIRST_DAY, SECOND, Conversation, Host, run
 from recordings import Recording, judged, moment
 from test_lossy_wire import packet_of, wire
 
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.packets import CmMessage
 from ibcmtool.rules.facts.coverage import Coverage, chained, holes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from conversation import SECOND, Conversation, Host, Records, run
 
+from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.engine import Engine
-from ibcmtool.model import Finding, InputInfo
 from ibcmtool.values import Duration, Qpn
 
 A, B = Host("10.0.0.1"), Host("10.0.0.2")

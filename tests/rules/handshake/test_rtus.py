@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from conversation import SECOND, Conversation, Host, Result, run
 
-from ibcmtool.model import Event, Finding, Step
+from ibcmtool.analysis import Finding
+from ibcmtool.model import Event, Step
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules import CATALOGUE, Judge
 from ibcmtool.values import Duration

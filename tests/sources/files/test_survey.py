@@ -11,9 +11,9 @@ from scapy.packet import Raw
 from sources.files.traffic import CONTENTS, ETHER, V1, V4
 from typer.testing import CliRunner
 
+from ibcmtool.analysis import Traffic
 from ibcmtool.cli import app
 from ibcmtool.engine.files import analyze
-from ibcmtool.model import Traffic
 
 START = 1_700_000_000_000_000_000
 REQ = bytes(ETHER / V4 / CONTENTS["REQ"])

@@ -24,7 +24,7 @@ from dissectors.cm import CM_REP, CM_REQ
 from dissectors.encapsulation import ERF, ERFEthernet, ERFExtension
 from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH, LRH, ImmDt
-from ibcmtool.model import InputInfo
+from ibcmtool.analysis import InputInfo
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import ScanRequest, SourceError, open_capture
 from ibcmtool.wire.decode import Decoder
