@@ -19,6 +19,8 @@ from ibcmtool.packets import Address, CmMessage
 PSN_RANGE: Final = 1 << 24
 LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
 NEAR_ZERO: Final = 1 << 10  # PSNs that a restarted port's QP1 has within its first MADs
+FEW: Final = 4  # so many MADs of a new life may all be missing, so that its numbers seem to run on from the old one's
+QUICKEST_RESTART: Final = 100_000_000  # ns
 DISORDER: Final = 50_000_000  # ns by which messages that cross on the wire, or are captured out of order, are apart
 LATEST: Final = 10_000_000_000  # ns that a packet may be late
 OVERTAKEN: Final = 64  # packets that may overtake one
@@ -33,7 +35,7 @@ class Break:
 
     before: CmMessage
     after: CmMessage
-    missing: int  # packets between them that were not captured; late ones are taken off
+    missing: int  # packets between them, of a new life those before `after`, not captured; late ones are taken off
     restart: bool  # the port's QP1 began to count anew
 
 
@@ -53,7 +55,7 @@ class Trace:
 
     def note(self, message: CmMessage, psn: int) -> Standing:
         """The next message of this port in the input."""
-        if psn == self.next and psn:  # 0 after the last number may also be a new life
+        if psn == self.next and psn >= FEW:
             self._go_on(message, psn)
             return "next"
         return self._jump(message, psn)
@@ -77,9 +79,10 @@ class Trace:
             return "copy"
         if skipped < LONGEST_GAP:
             gap = Break(last, message, skipped, restart=False)
-            self.breaks.append(gap)
             if skipped:
                 self._open.append(gap)
+            if skipped or message.time - last.time > QUICKEST_RESTART:
+                self.breaks.append(gap)
             self._go_on(message, psn)
             return "gap" if skipped else "next"
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
@@ -91,9 +94,12 @@ class Trace:
                 return "late"
         if psn >= NEAR_ZERO:
             return self._lose_count(message, psn)
-        self.breaks.append(Break(last, message, 0, restart=True))
+        restart = Break(last, message, psn, restart=True)
+        self.breaks.append(restart)
         self._early.clear()
         self._open.clear()
+        if psn:
+            self._open.append(restart)
         self._go_on(message, psn)
         return "restart"
 
@@ -113,7 +119,7 @@ class Trace:
                 gap.missing -= 1
                 if not gap.missing:
                     self._open.remove(gap)
-                    if gap in self.breaks:
+                    if gap in self.breaks and not gap.restart:
                         self.breaks.remove(gap)
                 return True
         # Before the first that was captured, or a copy of one that is not remembered.
@@ -159,17 +165,24 @@ class Traces:
                 return gap
         return None
 
-    def gap(self, address: Address, start: int, end: int) -> Break | None:
-        """Where packets of a port are missing between two times, in every input that shows the port there."""
+    def gap(self, address: Address, start: int, end: int, *, new_lives: bool = True) -> Break | None:
+        """Where packets of a port are missing between two times, in every input that shows the port there.
+
+        new_lives: those too that were missed between a restart and the first packet that shows it.
+        """
         found: Break | None = None
         for sources in self.inputs.values():
             trace = sources.get(address)
-            if trace is None or trace.first.time > start:
+            if trace is None:
                 continue
-            gaps = [gap for gap in trace.breaks if gap.missing and gap.after.time > start and gap.before.time < end]
+            gaps = [
+                gap
+                for gap in trace.breaks
+                if gap.missing and gap.after.time > start and gap.before.time < end and (new_lives or not gap.restart)
+            ]
             if gaps:
                 found = found or gaps[0]
-            elif trace.last.time >= end:
+            elif trace.first.time <= start and trace.last.time >= end:
                 return None  # this one has all of it
         return found
 
@@ -182,7 +195,9 @@ class Traces:
             if len(trace.breaks) == MOST_BREAKS and trace.breaks[0].before.time > start:
                 continue
             if not any(
-                (gap.missing or gap.restart or gap.after.psn == 0) and gap.after.time > start and gap.before.time < end
+                (gap.missing or gap.restart or (gap.after.psn or 0) < FEW)
+                and gap.after.time > start
+                and gap.before.time < end
                 for gap in trace.breaks
             ):
                 return True
