@@ -108,11 +108,11 @@ class ConnectionIndex:
         found = self._by_pair(local, remote, message)
         of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
         if of_req and (found is None or found[0].closed is not None):
-            over = found  # of a CM that always uses the same ids an answer belongs to the newest life without one
-            waiting = [known for known in self._active_ids.get(remote, ()) if not over or known.passive.comm_id is None]
-            found = _newest(waiting, "passive", message)
-            if found is None and over is not None and over[0].steps[0].message.tid == message.tid:
-                found = over
+            # Of a CM that always uses the same ids an answer belongs to the newest life without one, or by its TID.
+            known = self._active_ids.get(remote, ())
+            found = _newest(
+                [one for one in known if one.passive.comm_id is None or _copies_tid(one, message)], "passive", message
+            )
         if found is None or (message.type == "RTU" and found[0].closed is not None):
             found = self._without_reply(local, remote, message) or found
         return found
@@ -236,6 +236,11 @@ def _constrains(connection: Connection, time: int) -> bool:
         if end.state not in CLOSED_STATES or (end.timewait is not None and time < end.timewait.maximum):
             return True
     return False
+
+
+def _copies_tid(connection: Connection, answer: CmMessage) -> bool:
+    """Whether an answer has the TransactionID of this connection's REQ, or the half that a proxy leaves as it is."""
+    return (connection.steps[0].message.tid ^ answer.tid) & TWIN_TID == 0
 
 
 def _newest(candidates: Sequence[Connection], sender: Role, message: CmMessage) -> Match | None:

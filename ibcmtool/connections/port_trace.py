@@ -17,6 +17,8 @@ from ibcmtool.packets import CmMessage
 PSN_RANGE: Final = 1 << 24
 LONGEST_GAP: Final = 1 << 12  # a larger step is a restart, or hours without a CM message
 NEAR_ZERO: Final = 1 << 10  # PSNs that a restarted port's QP1 has within its first MADs
+FEW: Final = 4  # so many MADs of a new life may all be missing, so that its numbers seem to run on from the old one's
+QUICKEST_RESTART: Final = 100_000_000  # ns
 LATEST: Final = 10_000_000_000  # ns that a packet may be late
 OVERTAKEN: Final = 64  # packets that may overtake one
 MOST_BREAKS: Final = 256  # of one port that are remembered, the newest
@@ -30,7 +32,7 @@ class Break:
 
     before: CmMessage
     after: CmMessage
-    missing: int  # packets between them that were not captured; late ones are taken off
+    missing: int  # packets between them, of a new life those before `after`, not captured; late ones are taken off
     restart: bool  # the port's QP1 began to count anew
 
 
@@ -51,7 +53,7 @@ class Trace:
 
     def note(self, message: CmMessage, psn: int) -> Standing:
         """The next message of this port in the input."""
-        if psn == self.next and psn:  # 0 after the last number may also be a new life
+        if psn == self.next and psn >= FEW:
             self._go_on(message, psn)
             return "next"
         return self._jump(message, psn)
@@ -76,10 +78,11 @@ class Trace:
             return "copy"
         if skipped < LONGEST_GAP:
             gap = Break(last, message, skipped, restart=False)
-            self.breaks.append(gap)
             if skipped:
                 self._open.append(gap)
                 self.missing += skipped
+            if skipped or message.time - last.time > QUICKEST_RESTART:
+                self.breaks.append(gap)
             self._go_on(message, psn)
             return "gap" if skipped else "next"
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
@@ -92,9 +95,13 @@ class Trace:
                 return "late"
         if psn >= NEAR_ZERO:
             return self._lose_count(message, psn)
-        self.breaks.append(Break(last, message, 0, restart=True))
+        restart = Break(last, message, psn, restart=True)
+        self.breaks.append(restart)
         self._early.clear()
         self._open.clear()
+        if psn:
+            self._open.append(restart)
+            self.missing += psn
         self._go_on(message, psn)
         return "restart"
 
@@ -115,7 +122,7 @@ class Trace:
                 self.missing -= 1
                 if not gap.missing:
                     self._open.remove(gap)
-                    if gap in self.breaks:
+                    if gap in self.breaks and not gap.restart:
                         self.breaks.remove(gap)
                 return True
         # Before the first that was captured, or a copy of one that is not remembered.

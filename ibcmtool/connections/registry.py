@@ -159,8 +159,10 @@ class Registry:
             self._index.release(connection)
             self._leave(connection)
             passive.timewait = None
-        elif passive.comm_id is not None and (isinstance(fields, Mra) or connection.reply is not None):
-            return
+        elif passive.comm_id is not None:
+            reply = connection.reply
+            if isinstance(fields, Mra) or (isinstance(reply, Rep) and reply.local_comm_id == fields.local_comm_id):
+                return
         passive.comm_id = fields.local_comm_id
         if isinstance(fields, Rep):
             connection.reply = fields

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import same_mad
-from ibcmtool.connections.port_trace import MOST_BREAKS, NEAR_ZERO, Break, Standing, Trace
+from ibcmtool.connections.port_trace import FEW, MOST_BREAKS, NEAR_ZERO, Break, Standing, Trace
 from ibcmtool.model import Step
 from ibcmtool.packets import Address, CmMessage, Transport
 
@@ -117,16 +117,21 @@ class Traces:
                 return gap
         return None
 
-    def gap(self, address: Address, start: int, end: int) -> Break | None:
-        """Where packets of a port are missing between two times, in every input that shows the port there."""
+    def gap(self, address: Address, start: int, end: int, *, new_lives: bool = True) -> Break | None:
+        """Where packets of a port are missing between two times, in every input that shows the port there.
+
+        new_lives: those too that were missed between a restart and the first packet that shows it.
+        """
         found: Break | None = None
         for trace in self._of(address):
-            if trace.first.time > start:
-                continue
-            gaps = [gap for gap in trace.breaks if gap.missing and gap.after.time > start and gap.before.time < end]
+            gaps = [
+                gap
+                for gap in trace.breaks
+                if gap.missing and gap.after.time > start and gap.before.time < end and (new_lives or not gap.restart)
+            ]
             if gaps:
                 found = found or gaps[0]
-            elif trace.last.time >= end:
+            elif trace.first.time <= start and trace.last.time >= end:
                 return None  # this one has all of it
         return found
 
@@ -138,7 +143,9 @@ class Traces:
             if len(trace.breaks) == MOST_BREAKS and trace.breaks[0].before.time > start:
                 continue
             if not any(
-                (gap.missing or gap.restart or gap.after.psn == 0) and gap.after.time > start and gap.before.time < end
+                (gap.missing or gap.restart or (gap.after.psn or 0) < FEW)
+                and gap.after.time > start
+                and gap.before.time < end
                 for gap in trace.breaks
             ):
                 return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibcmtool.connections.port_trace import Break
-from ibcmtool.connections.traces import Traces
-from ibcmtool.evidence import Ground
+from ibcmtool.connections.traces import DISORDER, Traces
+from ibcmtool.evidence import Ground, proved
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count
 from ibcmtool.model import Connection, End
@@ -20,12 +20,15 @@ class Witness:
         self._traces = traces
 
     def complete(self, port: Address, start: int, end: int) -> Ground:
-        """No CM message that this port sent from `start` to `end` was missed; a restart is no gap."""
-        gap = self._traces.gap(port, start, end)
+        """No CM message that this port sent from `start` to `end` was missed."""
+        gap = self._traces.gap(port, start - DISORDER, end)
         if gap is not None:
             return _incomplete(gap)
-        lived_on = self._traces.runs_on(port, start, end)
-        return Ground("complete", "proved" if lived_on or self._traces.restart(port, start, end) else "unopposed")
+        return Ground("complete", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
+
+    def took_no_leave(self, port: Address, start: int, end: int) -> Ground:
+        """This port sent nothing from `start` to `end` that ends what it had at `start`; a restart says nothing."""
+        return self.complete(port, start, end) if self._traces.restart(port, start, end) is None else proved("complete")
 
     def restarted(self, message: CmMessage) -> bool:
         """Whether its port's QP1 began to count anew with this message."""
@@ -76,7 +79,7 @@ class Witness:
         found: dict[Address, Ground] = {}
         for connection in connections:
             for port in (connection.active.address, connection.passive.address):
-                gap = None if port in found else self._traces.gap(port, connection.opened, end)
+                gap = None if port in found else self._traces.gap(port, connection.opened, end, new_lives=False)
                 if gap is not None:
                     found[port] = _incomplete(gap)
         return list(found.values())

@@ -98,7 +98,7 @@ def _still_held(
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
     return [
-        witness.complete(owner.address, then, offer.message.time),
+        witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
         witness.same_machine(old.peer(conflict.owner), holder, then, now),

@@ -38,7 +38,7 @@ def test_unanswered_by_a_target_that_talks_to_others() -> None:
     """H18: proved by what it sends later with numbers that run on; with a gap its answer may have been missed."""
 
     def judged(skipped: int) -> Finding:
-        other = Conversation(Host("10.0.0.3"), Host("10.0.0.2"))
+        other = Conversation(Host("10.0.0.3"), Host("10.0.0.2", psn=100))
         other.establish(0)
         talk = other.another(Host("10.0.0.1"))
         req = talk.active(0.1, "REQ", max_cm_retries=2)
@@ -53,7 +53,7 @@ def test_unanswered_by_a_target_that_talks_to_others() -> None:
     assert judged(0).confidence == "certain"
     gone = judged(1)
     assert (gone.severity, gone.confidence) == ("info", "possible")
-    assert "Only possible: 1 message of 10.0.0.2 missing between frames 2 and 8, QP1 PSN 0 -> 2." in gone.message
+    assert "Only possible: 1 message of 10.0.0.2 missing between frames 2 and 8, QP1 PSN 100 -> 102." in gone.message
 
 
 def test_copies_are_not_counted_as_sends() -> None:

@@ -75,7 +75,7 @@ def test_s11_silent_when_the_last_message_was_only_under_way():
 
 
 def dying(**req):
-    talk = Conversation()
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100))
     talk.establish(0, **req)
     talk.passive(0.5, "MRA", message_mraed=2)  # so that both directions were heard
     talk.active(1, "DREQ")
