@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from ibcmtool import services
 from ibcmtool.connections.codes import MRA_OF_REQ
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
@@ -151,8 +152,10 @@ def mra_stretched(connection: Connection, step: Step, context: Context) -> Verdi
     passive, accepted = end_name(connection.passive), step.message.type == "REP"
     gaps = [between(earlier, later) for earlier, later in pairwise(requests)]
     again = f" The REQ came again after {listed([duration(gap) for gap in gaps])}, as timer and MRA say."
+    said = "" if accepted else services.refusal_words(connection, step.message)
+    refusal = f"REJ (reason {rej_reason(step)}{': ' + said if said else ''})"
     yield Verdict(
-        f"{'REP' if accepted else f'REJ (reason {rej_reason(step)})'} {duration(took)} after the"
+        f"{'REP' if accepted else refusal} {duration(took)} after the"
         f" {f'first of {len(requests)} REQs' if gaps else 'REQ'}: {passive} had asked for {duration(asked)} by an MRA"
         f" (frame {mra.message.frame}), and kept to it." + (again if gaps else ""),
         {"took": Duration(took), "asked": Duration(asked), "gaps": [Duration(gap) for gap in gaps]},
