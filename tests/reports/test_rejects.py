@@ -8,6 +8,7 @@ import pytest
 from conversation import Conversation, run
 
 from ibcmtool.reports import rejects
+from ibcmtool.views.filters import concerns
 
 NVME = 0x0000000001061144
 
@@ -24,7 +25,7 @@ def sentence(service_id: int = 0x0000000001061C06, *, rep: bool = False, killed:
     talk.passive(1.02, "REJ", **rej)
     result = run(talk)
     (refused,) = (conn for conn in result.connections if conn.outcome == "rejected")
-    return rejects.sentence(refused, False, [one for one in result.findings if one.connection == refused.id])
+    return rejects.sentence(refused, False, [one for one in result.findings if refused.id in concerns(one)])
 
 
 @pytest.mark.parametrize(

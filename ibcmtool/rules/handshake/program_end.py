@@ -6,23 +6,24 @@ DREQ, each pending request refused by a REJ 28 without private data, all within 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ibcmtool import services
 from ibcmtool.connections.codes import CONSUMER_REJECT
-from ibcmtool.connections.timers import MILLISECOND
+from ibcmtool.connections.timers import MILLISECOND, SECOND
 from ibcmtool.evidence import one_clock, unopposed
-from ibcmtool.formatting import address, count, duration
+from ibcmtool.formatting import address, duration
 from ibcmtool.messages import Rej
-from ibcmtool.model import Connection, Step
+from ibcmtool.model import Connection, Event, Step
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
-from ibcmtool.rules.steps import between, fields_of
+from ibcmtool.rules.steps import between, fields_of, of_type
 from ibcmtool.values import Duration
 
-TOGETHER: Final = 20 * MILLISECOND  # from one message of an ending program to the next
-MOST_SERVICES = 4096  # the newest
-MOST_REFUSED = 64  # of one end, before its first DREQ
+TOGETHER: Final = 20 * MILLISECOND  # from a message of an ending program to the next ones
+ONE_END: Final = SECOND  # so long it may take to close all that a program had
+MOST_SERVICES, MOST_REFUSED = 4096, 64  # the newest services, and refused requests of each
 
 H24 = rule(
     "H24",
@@ -34,25 +35,10 @@ H24 = rule(
     " connections: so the kernel cleans up behind a process that was killed or crashed, and a target when its service"
     " is stopped. Nobody looked at the request and refused it.",
     false_positives="A program that by chance closes a connection at the moment at which it refuses a request without"
-    " a word (never more than probable). Not reported where the service has closed half as many in one go before.",
+    " a word (never more than probable). Not reported where the service has closed connections at other times, too.",
     advice="See on that host whether the program runs (again), and why it ended: its log, `dmesg` (killed, out of"
     " memory), the unit's state. Until it listens again, requests are refused with REJ 8.",
 )
-
-
-class _Burst(NamedTuple):
-    """What a service has sent in one go."""
-
-    first: Step
-    last: Step
-    dreqs: int
-    refused: tuple[tuple[Connection, Step], ...]  # of which nothing was said yet
-    usual: int  # the most DREQs that it has sent in one go before
-
-    @property
-    def shows_an_end(self) -> bool:
-        """Whether it closes more connections than it does in the course of its work."""
-        return self.dreqs > 2 * self.usual
 
 
 def _without_a_word(connection: Connection, step: Step) -> bool:
@@ -63,52 +49,41 @@ def _without_a_word(connection: Connection, step: Step) -> bool:
     return not any(fields.private_data)
 
 
-@H24.on_step("DREQ", history=matches(r"[^dDeE]*d"))
-def program_closed(connection: Connection, step: Step, context: Context) -> Verdicts:
-    burst = _burst(connection, step, context)
-    burst = burst._replace(dreqs=burst.dreqs + 1)
-    if not burst.shows_an_end:
-        return _keep(connection, context, burst)
-    _keep(connection, context, burst._replace(refused=()))
-    return [_ended(one, reject, burst, (one,)) for one, reject in burst.refused]
-
-
 @H24.on_step("REJ", history=matches(r"[^j]*j"), when=_without_a_word)
-def program_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
-    burst = _burst(connection, step, context)
-    if burst.shows_an_end:
-        _keep(connection, context, burst)
-        return [_ended(connection, step, burst, ())]
-    return _keep(connection, context, burst._replace(refused=(*burst.refused, (connection, step))[-MOST_REFUSED:]))
-
-
-def _burst(connection: Connection, step: Step, context: Context) -> _Burst:
-    """What the service of a connection has sent in one go, with this message."""
-    known: _Burst | None = context.memory["H24"].get((connection.passive.address, connection.service_id))
-    if known is None:
-        return _Burst(step, step, 0, (), 0)
-    if between(known.last, step) > TOGETHER:
-        return _Burst(step, step, 0, (), max(known.usual, known.dreqs))
-    return known._replace(last=step)
-
-
-def _keep(connection: Connection, context: Context, burst: _Burst) -> Verdicts:
-    """Remember it; nothing is to be said of it yet."""
+def refused_without_a_word(connection: Connection, step: Step, context: Context) -> Verdicts:
+    """No verdict yet: what became of the service's connections shows when they have ended."""
     memory = context.memory["H24"]
-    memory[(connection.passive.address, connection.service_id)] = burst
+    refused = memory.setdefault(_service(connection), [])
+    refused.append((connection, step))
+    del refused[:-MOST_REFUSED]
     if len(memory) > MOST_SERVICES:
         del memory[next(iter(memory))]
     return ()
 
 
-def _ended(connection: Connection, reject: Step, burst: _Burst, related: tuple[Connection, ...]) -> Verdict:
-    span = between(burst.first, burst.last)
-    return Verdict(
-        f"The program behind {services.connection_service(connection)} on {address(connection.passive.address)} ended:"
-        f" within {duration(span)} {count(burst.dreqs, 'connection')} of it got a DREQ, and the request of connection"
-        f" {connection.id} a REJ 28 without private data. Nobody refused it.",
-        {"dreqs": burst.dreqs, "span": Duration(span)},
-        (unopposed("meaning"), one_clock(burst.first, burst.last, otherwise="weakened")),
-        steps=(burst.first, reject),
-        related=related,
-    )
+@H24.on_event("ENDED", history=matches(r"[^dDeE]*d.*"))
+def program_ended(connection: Connection, event: Event, context: Context) -> Verdicts:
+    refused: list[tuple[Connection, Step]] | None = context.memory["H24"].get(_service(connection))
+    if refused is None:
+        return
+    dreq = of_type(connection, "DREQ", sender="passive")[0]
+    if all(abs(between(dreq, reject)) > ONE_END for _, reject in refused):
+        del context.memory["H24"][_service(connection)]  # it closes connections in the course of its work
+        return
+    for one, reject in [*refused]:
+        gap = between(dreq, reject)
+        if abs(gap) <= TOGETHER:
+            refused.remove((one, reject))
+            yield Verdict(
+                f"The program behind {services.connection_service(one)} on {address(one.passive.address)} ended: it"
+                f" closed connection {connection.id} (DREQ, frame {dreq.message.frame}) within {duration(abs(gap))} of"
+                f" the REJ 28 without private data to connection {one.id}. Nobody refused that request.",
+                {"gap": Duration(gap)},
+                (unopposed("meaning"), one_clock(dreq, reject, otherwise="weakened")),
+                steps=(dreq, reject),
+                related=(one,),
+            )
+
+
+def _service(connection: Connection) -> tuple[Address, int | None]:
+    return connection.passive.address, connection.service_id
