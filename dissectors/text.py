@@ -54,3 +54,24 @@ def bytes_words(data: bytes) -> str:
     zeros = len(data) - len(used)
     tail = f"{zeros} zero byte{'s' if zeros > 1 else ''}" if zeros else ""
     return f"{used.hex(' ', -4)} + {tail}" if used and tail else used.hex(" ", -4) or tail
+
+
+LEAST_TEXT = 3  # characters; fewer are rather a number
+
+
+def data_words(data: bytes) -> str:
+    """Bytes of an unknown format: text in quotes if they begin with some, else hexadecimal, with the number they make.
+
+    Text ends with a zero byte or with the bytes. A number has at most four bytes; its byte order is the one that makes
+    the smaller number of it.
+    """
+    used = data.rstrip(b"\0")
+    text, _, rest = used.partition(b"\0")
+    words = text.decode("utf-8", "replace")
+    if len(words) >= LEAST_TEXT and words.isprintable() and "\ufffd" not in words:
+        return f'"{words}"' + (f" + {rest.hex(' ', -4)}" if rest else "")
+    if len(used) > 4:
+        return used.hex(" ", -4)
+    word = data[:4].ljust(4, b"\0")
+    number = min((int.from_bytes(word, "little", signed=True), int.from_bytes(word, "big", signed=True)), key=abs)
+    return f"{word.hex()} ({number})"

@@ -172,6 +172,11 @@ class Traces:
         """Whether this port was heard, by messages with a PSN or, from live probes, without."""
         return address in self._unnumbered or any(known.shows(address) for known in self.inputs.values())
 
+    def newest(self, address: Address) -> CmMessage | None:
+        """The newest message of this port in any input."""
+        found = [sources[address].last for sources in self.inputs.values() if address in sources]
+        return max(found, key=lambda message: message.time, default=None)
+
     def delay(self, message: CmMessage) -> int:
         """How far (ns) this message, the newest of its input, stands behind one that was sent after it."""
         return self.inputs[message.file].traces[message.source].delay

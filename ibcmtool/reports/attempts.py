@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION
 from ibcmtool.connections.matching import rej_reason
@@ -14,14 +13,18 @@ from ibcmtool.views.retry import Retry, safe_retry
 from ibcmtool.views.tally import Refusal
 
 
-def sentence(group: Attempts, calendar: Calendar) -> str:
-    """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ..."."""
+def sentence(group: Attempts, calendar: Calendar, ended: bool = False) -> str:
+    """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ...".
+
+    ended: the program that they went to did so.
+    """
     clients = len(group.clients)
     several = (
         f"of {'over ' if clients >= MOST_CLIENTS else ''}{formatting.count(clients, 'client')} " if clients > 1 else ""
     )
     span = group.over - group.opened
-    text = f"{formatting.count(group.count, 'attempt')} {several}in {formatting.duration(span)}, {_all_ended(group)}"
+    text = f"{formatting.count(group.count, 'attempt')} {several}in {formatting.duration(span)}, "
+    text += _all_ended(group, ended)
     retry = group.retry()
     if retry is not None:
         return f"{text}; {retry_words(retry, calendar, group.opened)}"
@@ -29,10 +32,10 @@ def sentence(group: Attempts, calendar: Calendar) -> str:
     return f"{text}; first {first}, last {last}"
 
 
-def _all_ended(group: Attempts) -> str:
+def _all_ended(group: Attempts, program_ended: bool) -> str:
     failure = group.failure
     if failure.refusal is not None:
-        meaning = _meaning(group, failure.refusal)
+        meaning = rejects.ENDED if program_ended else _meaning(group, failure.refusal)
         return f"all {refusal_words(failure.refusal)}" + (f": {meaning}" if meaning else "")
     if failure.outcome == "partial":
         return "all given up by the requester (REJ 4); none of their REQs is in the capture"
@@ -47,10 +50,7 @@ def _all_ended(group: Attempts) -> str:
 def refusal_words(refusal: Refusal) -> str:
     """ "REJ 28 consumer reject by the active side"; the passive side, who refuses as a rule, is not named."""
     if refusal.sidr:
-        status = refusal.reason
-        if status is None:
-            return "SIDR status unknown"
-        return f"SIDR status {status} {SIDR_STATUSES.get(status, 'unknown status')}"
+        return rejects.status_named(refusal.reason)
     name = f"REJ {rejects.named(refusal.reason)}" if refusal.reason is not None else "REJ, reason not captured"
     return name + (" by the active side" if refusal.by == "active" else "")
 
@@ -60,7 +60,9 @@ def _meaning(group: Attempts, refusal: Refusal) -> str:
         return refusal.words
     if refusal.reason == INVALID_SERVICE_ID:
         return f"nothing listens on {target(group)}"
-    return {STALE_CONNECTION: rejects.STALE, CONSUMER_REJECT: rejects.NO_REASON}.get(refusal.reason or 0, "")
+    if refusal.reason == CONSUMER_REJECT:
+        return rejects.without_words(group.key.service) if refusal.by == "passive" else rejects.NO_REASON
+    return rejects.STALE if refusal.reason == STALE_CONNECTION else ""
 
 
 def target(group: Attempts) -> str:

@@ -60,7 +60,7 @@ def connection_line(
     """A connection by itself."""
     note, reason = "", None
     if isinstance(conn, Connection) and conn.outcome == "rejected":
-        reason, note = rejects.reason(conn), rejects.sentence(conn, several_files)
+        reason, note = rejects.reason(conn), rejects.sentence(conn, several_files, found.get(conn.id, ()))
         retry = attempts.retry_of(conn)
         if note and retry is not None and retry.time is not None:
             note += f"; {attempts.retry_words(retry, calendar, conn.opened)}"
@@ -85,7 +85,8 @@ def attempts_line(group: Attempts, found: Mapping[int, Sequence[Finding]], calen
     )
     reason = None if refusal is None or refusal.sidr else refusal.reason
     codes = _codes([finding for number in group.ids for finding in found.get(number, ())])
-    return ConnectionLine(_ids(group), about, reason, codes, attempts.sentence(group, calendar), group.count)
+    ended = all(rejects.by_ended_program(found.get(number, ())) for number in group.ids)
+    return ConnectionLine(_ids(group), about, reason, codes, attempts.sentence(group, calendar, ended), group.count)
 
 
 def _ids(group: Attempts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
@@ -12,6 +13,8 @@ from ibcmtool.connections.knowledge import knowledge
 from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address
 from ibcmtool.reports.json_messages import messages_text
+from ibcmtool.reports.json_rows import refusal_object
+from ibcmtool.views.tally import refusal_of
 
 T = TypeVar("T")
 
@@ -27,8 +30,14 @@ def connection_text(conn: Connection, display_filter: str) -> str:
         f'"active": {_end_text(conn, "active")}, "passive": {_end_text(conn, "passive")}, '
         f'"opened": {_time(conn.opened)}, "established": {_time(conn.established)}, '
         f'"closed": {_time(conn.closed)}, "duration": {_time(duration)}, '
+        f'"refusal": {_refusal_text(conn)}, '
         f'"messages": [{messages_text(conn.steps)}]}}'
     )
+
+
+def _refusal_text(conn: Connection) -> str:
+    refusal = refusal_of(conn)
+    return "null" if refusal is None else json.dumps(refusal_object(refusal))
 
 
 def _end_text(conn: Connection, role: Role) -> str:

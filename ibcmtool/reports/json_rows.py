@@ -71,7 +71,7 @@ def _tally(tally: Tally, parties: Object) -> Object:
         "by_outcome": counts(tally.outcomes),
         "connected": tally.connected,
         "closed_by": counts(tally.closed_by),
-        "rejects": [_refusal(refusal, number) for refusal, number in tally.refusals.most_common()],
+        "rejects": [{"number": number, **refusal_object(refusal)} for refusal, number in tally.refusals.most_common()],
         **parties,
         "requests": {"sent": tally.requests, "retransmissions": tally.repeated},
         "mras": tally.mras,
@@ -97,9 +97,9 @@ def _party(party: Party) -> Object:
     return {"name": party.name, "gid": None if gid is None else formatting.gid(gid), "lid": party.address.lid}
 
 
-def _refusal(refusal: Refusal, number: int) -> Object:
+def refusal_object(refusal: Refusal) -> Object:
+    """A REJ, or a SIDR_REP that refuses."""
     return {
-        "number": number,
         "sidr": refusal.sidr,
         "reason": refusal.reason,
         "words": refusal.words or None,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting, services
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.matching import rej_reason
-from ibcmtool.model import Connection
+from ibcmtool.messages import SidrRep
+from ibcmtool.model import Connection, Finding
 from ibcmtool.reports import message_summary
+from ibcmtool.views.tally import refusing_step
 
+PROGRAM_ENDED = "H24"
+ENDED = "the program that served it ended"
 STALE = "the receiver still holds a connection with this QPN"
 NO_REASON = "the application, or the kernel for it, refused and gave no reason"
 
@@ -22,23 +29,56 @@ def named(code: int | None) -> str:
     return "" if code is None else f"{code} {message_summary.reject_reason(code)}"
 
 
-def sentence(conn: Connection, several_files: bool) -> str:
-    """ "REJ 8 invalid service ID by the passive side, frame 2: nobody listens for ..."; empty without a REJ."""
-    code, step = reason(conn), conn.reject
-    if code is None or step is None:
+def status_named(status: int | None) -> str:
+    """ "SIDR status 1 service ID not supported"."""
+    return "SIDR status unknown" if status is None else f"SIDR status {status} {SIDR_STATUSES.get(status, 'unknown')}"
+
+
+def sentence(conn: Connection, several_files: bool, found: Iterable[Finding] = ()) -> str:
+    """ "REJ 8 invalid service ID by the passive side, frame 2: nobody listens for ..."; empty without a refusal.
+
+    found: the findings that concern it.
+    """
+    step = refusing_step(conn)
+    fields = None if step is None else step.message.fields
+    code = reason(conn)
+    if step is None or (code is None and not isinstance(fields, SidrRep)) or conn.outcome == "resolved":
         return ""
     message = step.message
-    by = "" if step.sender == "unknown" else f" by the {step.sender} side"
     frame = formatting.frames([(message.file, message.frame)], several_files)
-    meaning = _meaning(conn, code)
-    return f"REJ {named(code)}{by}, {frame}" + (f": {meaning}" if meaning else "")
+    if isinstance(fields, SidrRep):
+        name, meaning = status_named(fields.status), services.refusal_words(conn, message)
+    else:
+        by = "" if step.sender == "unknown" else f" by the {step.sender} side"
+        name, meaning = f"REJ {named(code)}{by}", _meaning(conn, code, found)
+    return f"{name}, {frame}" + (f": {meaning}" if meaning else "")
 
 
-def _meaning(conn: Connection, code: int) -> str:
+def _meaning(conn: Connection, code: int | None, found: Iterable[Finding]) -> str:
     assert conn.reject is not None
-    said = message_summary.line(list(services.private_data(conn, conn.reject.message) or ()))
-    if said:
+    if code == TIMEOUT:
+        return "its sender gave up waiting"
+    if said := services.refusal_words(conn, conn.reject.message):
         return said
     if code == INVALID_SERVICE_ID:
         return f"nobody listens for {services.connection_service(conn)}"
-    return {TIMEOUT: "its sender gave up waiting", STALE_CONNECTION: STALE, CONSUMER_REJECT: NO_REASON}.get(code, "")
+    if code == CONSUMER_REJECT:
+        if by_ended_program(found):
+            return ENDED
+        if conn.reject.sender == "passive" and "p" in conn.history:
+            return "after its REP: its program closed the connection, or ended, before it was established"
+        return without_words(services.connection_service(conn)) if conn.reject.sender == "passive" else NO_REASON
+    return STALE if code == STALE_CONNECTION else ""
+
+
+def by_ended_program(found: Iterable[Finding]) -> bool:
+    """Whether one of the findings that concern a connection says that its server's program ended."""
+    return any(finding.code == PROGRAM_ENDED for finding in found)
+
+
+def without_words(service: str) -> str:
+    """Who refused without giving a reason, as far as that can be told."""
+    protocol = services.refuses_with_words(service)
+    if not protocol:
+        return NO_REASON
+    return f"no reason, which {protocol} always gives, so the kernel refused for it (`ibcmtool explain rej:28`)"

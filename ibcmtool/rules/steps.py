@@ -193,17 +193,18 @@ def heard(view: Context, connection: Connection, role: Role) -> bool:
 
 
 def unanswered(connection: Connection) -> list[Step]:
-    """The sends of a REQ that nobody answered (conditions.silent), if there were to be no more or at least two.
+    """The sends of a REQ that nobody answered (conditions.silent), as far as its sender shows that.
 
-    A requester that repeats itself has had no answer; one that rejects for another reason than a timeout had one.
+    A requester that repeats itself, may not do so, or gives up (REJ 4) has had no answer; one that rejects for another
+    reason had one.
     """
-    requests = of_type(connection, "REQ")
+    requests, rejects = of_type(connection, "REQ"), of_type(connection, "REJ")
     if not requests or connection.sidr:
         return []
-    if any(rej_reason(step) != TIMEOUT for step in of_type(connection, "REJ")):
+    if any(rej_reason(step) != TIMEOUT for step in rejects):
         return []
     tries = sends(connection, requests[-1])
-    return tries if len(tries) > 1 or max_cm_retries(connection.request) == 0 else []
+    return tries if len(tries) > 1 or rejects or max_cm_retries(connection.request) == 0 else []
 
 
 def gave_up(connection: Connection, step: Step) -> Step | None:

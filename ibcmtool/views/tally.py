@@ -21,7 +21,7 @@ class Refusal(NamedTuple):
     """A REJ, or a SIDR_REP with a status that is not 0."""
 
     reason: int | None  # REJ reason, of a SIDR exchange the status; None where the capture cut it off
-    words: str = ""  # what the consumer said, in the words of its protocol (reason 28)
+    words: str = ""  # what the consumer said (reason 28), or what would be accepted
     by: Role | Literal["unknown"] = "passive"
     sidr: bool = False
 
@@ -30,14 +30,19 @@ def refusal_of(connection: Connection) -> Refusal | None:
     """How a rejected connection was refused; None for all others."""
     if connection.outcome != "rejected":
         return None
-    step = connection.reject
-    if step is None:
+    step = refusing_step(connection)
+    words = "" if step is None else services.refusal_words(connection, step.message)
+    if connection.reject is None or step is None:
         reply = connection.reply
-        return Refusal(reply.status if isinstance(reply, SidrRep) else None, sidr=connection.sidr)
-    pairs = services.private_data(connection, step.message) or ()
-    # A label says what a number is; the consumer's reason stands without one, first.
-    words = next((value for label, value in pairs if not label), "") or ", ".join(f"{one} {two}" for one, two in pairs)
+        return Refusal(reply.status if isinstance(reply, SidrRep) else None, words, sidr=connection.sidr)
     return Refusal(rej_reason(step.message), words, step.sender)
+
+
+def refusing_step(connection: Connection) -> Step | None:
+    """The REJ that ended a connection, or the newest SIDR_REP of a SIDR exchange; None where there is none."""
+    if connection.sidr:
+        return next((step for step in reversed(connection.steps) if step.message.type == "SIDR_REP"), None)
+    return connection.reject
 
 
 Closer = Literal["active", "passive", "both", "unknown"]  # who sent the first DREQ; both: they crossed

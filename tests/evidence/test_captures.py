@@ -29,6 +29,7 @@ LOUD = {
     "late_rep_after_close": {("T07", "warning", "certain"): 1},
     "k15b_qpn_back_after_timewait": {("R07", "warning", "probable"): 1},
     "k15c_other_qpn_twin": {("R07", "warning", "probable"): 1},
+    "n01_nvme_110_giveup_3s": {("H18", "warning", "probable"): 6},
     "rxe510_reuse": {("T01", "error", "certain"): 5, ("T02", "warning", "probable"): 5},
     "rxe72": {("H18", "warning", "probable"): 1},
     "s10b_n1": {("H18", "warning", "probable"): 1},

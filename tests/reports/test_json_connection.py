@@ -19,6 +19,7 @@ from ibcmtool.reports import json_messages
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text
 from ibcmtool.reports.json_messages import fields_object, messages_text
+from ibcmtool.views.tally import refusal_of
 from ibcmtool.wire.readers import read_message
 
 TYPES = tuple(CM_ATTRIBUTES.values())
@@ -60,6 +61,7 @@ def end_object(conn: Connection, role: Role) -> dict[str, Any]:
 
 
 def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, Any]:
+    refusal = refusal_of(conn)
     return {
         "id": conn.id,
         "outcome": conn.outcome,
@@ -76,6 +78,14 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         "established": time(conn.established),
         "closed": time(conn.closed),
         "duration": None if conn.closed is None else time(conn.closed - conn.opened),
+        "refusal": None
+        if refusal is None
+        else {
+            "sidr": refusal.sidr,
+            "reason": refusal.reason,
+            "words": refusal.words or None,
+            "by": refusal.by,
+        },
         "messages": [message_object(step) for step in conn.steps],
     }
 

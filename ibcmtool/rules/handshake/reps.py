@@ -15,8 +15,8 @@ from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.messages import Rej, Rep
 from ibcmtool.model import Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, late, matches, rej_reason
-from ibcmtool.rules.steps import before, between, fields_of, gave_up, of_type, one_capture
+from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, first, late, matches, rej_reason
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, gave_up, of_type, one_capture
 from ibcmtool.values import CommId, Duration, Tid, known
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
@@ -66,7 +66,8 @@ H02 = rule(
     " the REP to complete: then this is a warning, and the answer simply came too late.",
     false_positives="Each REQ gets an answer of its own, so a repeated REQ may be accepted after the first one was"
     " rejected (a listener that appeared in between): not reported when more REQs than REJs were seen. Clocks of"
-    " several inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported.",
+    " several inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported: the REP"
+    " must come later than one timeout after it or, where the program gave up by a limit of its own, than 50 ms.",
     advice="If the answer came too late, raise the requester's CM response timeout or speed up the accepting consumer;"
     " if one side both rejected and accepted, look at its consumer and CM version.",
 )
@@ -96,9 +97,11 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
         return
     gap, wait = between(end, step), response_wait(connection.request, "active").nominal
     if end.message.type == "REJ":
-        if gap <= wait:
+        limited = at_own_limit(connection, end.message.time - connection.opened)
+        if gap <= (DISORDER if limited else wait):
             return
         how = f"{duration(gap)} after the active side gave up with REJ 4"
+        how += f", as nvme-rdma before Linux 6.0 does after {duration(NVME_LIMIT)}" if limited else ""
     else:
         how = f"{duration(gap)} after the last REQ; the active side waits {duration(wait)} for it"
     yield Verdict(

@@ -6,11 +6,12 @@ from typing import Final
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.model import Connection, Event, Step
+from ibcmtool.formatting import duration, end_name, frames, qpn
+from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import entangled, first, matches
-from ibcmtool.rules.steps import between, heard, of_type, unanswered
+from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches
+from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.values import Duration, Qpn, known
 
@@ -28,12 +29,13 @@ H18 = rule(
     " backlog (Linux drops the REQ then, without a REJ), or Linux still holds a connection with the same Communication"
     " ID, or the answers take a path that is not captured. Where all messages of an input are from or to one address"
     " it was probably captured there: at the target's side the REQs did arrive. A requester whose REQs never came by"
-    " the capture point is C02.",
+    " the capture point is C02. Many programs have a limit of their own, shorter than that of their REQ (nvme-rdma"
+    " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too.",
     false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
-    " requester ended early. A REJ 4 earlier than one timeout after the first REQ is not reported: the program gave up"
-    " by itself, perhaps because the target was mute (nvme-rdma before 6.0 did so after 3 s). If nothing of the"
+    " requester ended early. So is a REJ 4 within the first timeout, unless it is the known limit of an NVMe host or"
+    " comes as long after the REQ as in the attempt before: the program may have been stopped. If nothing of the"
     " target's address was ever captured, its direction may be missing from the capture (then probable). Not reported"
-    " when an MRA, REP or REJ was seen.",
+    " when an MRA (R17), REP or REJ was seen.",
     advice="On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt (as far"
     " as known, kernels before 2019 keep it below /sys/class/infiniband_cm). If it does not rise, the REQs do not get"
     " to its CM: see whether the host and its port are up, then look for the loss in the network (drop counters, ACLs"
@@ -45,6 +47,8 @@ H18 = rule(
 COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
 BELOW: Final = "below the CM drops the REQs (with soft RoCE perhaps the host's firewall)."
 IF_NOT: Final = "if not, see whether the host is up, then look at the network."
+LIKE: Final = 10  # two waits that differ by less than a tenth are one limit
+MOST_REMEMBERED = 4096  # targets and requesters, the newest
 
 
 @H18.on_event("REQ_EXHAUSTED", history=matches("Q[Q^]*(J[Q^]*)?"))
@@ -57,14 +61,55 @@ def req_given_up(connection: Connection, step: Step, context: Context) -> Verdic
     return _unanswered(connection, step, step.message.time, context)
 
 
+@H18.on_event("DREQ_LAPSED")
+def dreq_unanswered(connection: Connection, event: Event, context: Context) -> Verdicts:
+    """No verdict: a target may have been silent since before the REQs."""
+    role = role_of(event)
+    peer, (dreq, *_) = PEER[role], of_type(connection, "DREQ", sender=role)
+    data = connection.last_data.get(peer)
+    if data is None or data.time < dreq.message.time:
+        _silent_since(context, connection.end(peer).address, dreq)
+    return ()
+
+
+def _silent_since(context: Context, target: Address, question: Step) -> Step:
+    """The first message to a port that it left unanswered, without a CM message of it since: this one, or an older."""
+    memory, heard_last = context.memory["H18"], context.witness.newest(target)
+    first: Step | None = memory.get(target)
+    known_since = heard_last.time if heard_last is not None else 0
+    if first is None or not known_since <= first.message.time <= question.message.time:
+        memory[target] = first = question
+        if len(memory) > MOST_REMEMBERED:
+            del memory[next(iter(memory))]
+    return first
+
+
+def _ending(
+    context: Context, connection: Connection, first: Step, reject: Step | None, wait: int
+) -> tuple[str, bool, bool]:
+    """How the attempt ended, in words; whether by a limit of the program's own, or sooner than all that is known of."""
+    if reject is None:
+        return "", False, False
+    waited = between(first, reject)
+    if waited >= wait:
+        return ", then the requester gave up (REJ 4)", False, False
+    memory, key = context.memory["H18"], (connection.active.address, connection.passive.address, connection.service_id)
+    before = memory.get(key)
+    memory[key] = waited
+    how = f" when the requester gave up after {duration(waited)} (REJ 4)"
+    if at_own_limit(connection, waited):
+        return f"{how}, the host's own limit of {duration(NVME_LIMIT)} (nvme-rdma before Linux 6.0)", True, False
+    if before is not None and abs(before - waited) * LIKE <= waited:
+        return f"{how}, a limit of the program's own, as in its attempt before", True, False
+    return f"{how}, within its first timeout", False, True
+
+
 def _unanswered(connection: Connection, reject: Step | None, now: int, context: Context) -> Verdicts:
     """The verdict on REQs that nobody had answered until `now`, when their sender gave up: with this REJ, if any."""
     tries = unanswered(connection)  # of one that was not even repeated the answer was missed, or the requester ended
-    if not tries:
+    if not tries or (reject is not None and between(tries[0], reject) <= DISORDER):
         return
     span, wait = between(tries[0], tries[-1]), response_wait(connection.request, "active").nominal
-    if reject is not None and between(tries[0], reject) < wait:
-        return
     last = tries[-1].message.time
     if not context.covered(connection, last, min(now, last + wait)):
         return
@@ -73,25 +118,39 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     responsive = heard(context, connection, "passive")
     exhausted = len(tries) >= allowed
     complete = reject is not None or exhausted
+    ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
     where, advice = _vantage(context, connection, tries)
     yield Verdict(
-        f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered over {duration(span)}"
-        + (", then the requester gave up (REJ 4). " if reject else ". " if complete else ", then it fell silent. ")
-        + f"{where}; "
-        + (
-            "other CM messages of that address were captured."
-            if responsive
-            else "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
-            " captured."
-        ),
+        f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered"
+        + (f" over {duration(span)}" if span else "")
+        + (ending if complete else ", then it fell silent")
+        + f". {where}; {_heard_of(context, connection, tries[0], responsive=responsive)}.",
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
         (
-            context.witness.complete(connection.passive.address, tries[0].message.time, last + wait),
+            context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),
             *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
+            *((unopposed("timer"),) if limited else ()),
         ),
-        steps=(tries[0], tries[-1], *((reject,) if reject is not None else ())),
-        severity=None if complete else "info",
-        advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted else advice,
+        steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
+        severity=None if complete and not at_will else "info",
+        advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted or limited else advice,
+    )
+
+
+def _heard_of(context: Context, connection: Connection, first: Step, *, responsive: bool) -> str:
+    """What was captured of the target besides."""
+    since = _silent_since(context, connection.passive.address, first)
+    if not responsive:
+        return (
+            "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
+            " captured"
+        )
+    if since is first:
+        return "other CM messages of that address were captured"
+    question, here = since.message, first.message
+    where = frames([(question.file, question.frame)], question.file != here.file)
+    return (
+        f"that address has answered nothing since {where}, a {question.type} {duration(between(since, first))} before"
     )
 
 

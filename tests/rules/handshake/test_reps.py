@@ -114,6 +114,21 @@ def test_rep_that_crosses_the_timeout_reject() -> None:
     assert "H02" not in run(talk).codes
 
 
+def test_rep_after_the_limit_of_an_nvme_host() -> None:
+    """H02: it waits 3 s; a REP 1 s later is too late for it, though in time by the REQ. Others may have crossed."""
+    for service_id, codes in ((0x0000000001061144, ["H02"]), (0x0000000001061C06, [])):
+        talk = Conversation(service_id=service_id)
+        talk.active(0, "REQ")
+        talk.active(3.01, "REJ", reason=4)
+        talk.passive(4.01, "REP")
+        result = run(talk)
+        assert [finding.code for finding in result.findings if finding.code == "H02"] == codes
+        if codes:
+            assert "1 s after the active side gave up with REJ 4, as nvme-rdma before Linux 6.0 does after 3 s" in (
+                result.only("H02").message
+            )
+
+
 def test_rep_with_another_tid() -> None:
     """H03"""
     talk = Conversation()

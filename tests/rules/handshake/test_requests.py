@@ -8,6 +8,7 @@ from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.engine import Engine
 from ibcmtool.values import Duration, Qpn
 
+NVME = 0x0000000001061144
 A, B = Host("10.0.0.1"), Host("10.0.0.2")
 
 
@@ -123,13 +124,63 @@ def test_requester_that_rejects_after_a_timeout() -> None:
 
 
 def test_requester_that_changes_its_mind() -> None:
-    """H18: it rejects before an answer was due (a consumer that is stopped), or for another reason."""
-    for time, reason in ((3, 4), (10, 28)):
+    """H18: it gives up before an answer was overdue: information, as it may have been stopped."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.active(1.5, "REJ", reason=4)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.frames) == ("info", ((0, 1), (0, 2)))
+    assert "unanswered when the requester gave up after 1.5 s (REJ 4), within its first timeout." in finding.message
+
+
+def test_requester_that_had_an_answer() -> None:
+    """H18: it rejects for another reason than a timeout, or at once."""
+    for time, reason in ((10, 28), (0.01, 4)):
         talk = Conversation()
-        req = talk.active(0, "REQ")
-        talk.again(2.9, req)
+        talk.active(0, "REQ")
         talk.active(time, "REJ", reason=reason)
         assert "H18" not in run(talk, until=300).codes
+
+
+def given_up(waits: tuple[float, ...], service_id: int) -> Conversation:
+    """Attempts, a minute apart, that the requester ends by REJ 4 after so many seconds each."""
+    first = talk = Conversation(service_id=service_id)
+    for number, wait in enumerate(waits):
+        talk = first.another(service_id=service_id) if number else first
+        talk.active(60 * number, "REQ")
+        talk.active(60 * number + wait, "REJ", reason=4)
+    return first
+
+
+def test_limit_of_the_consumer() -> None:
+    """H18: an NVMe host waits 3 s whatever its REQ says; another program shows its limit by keeping it twice."""
+    nvme = run(given_up((3.01,), NVME)).only("H18")
+    assert (nvme.severity, nvme.confidence) == ("warning", "probable")
+    assert "gave up after 3.01 s (REJ 4), the host's own limit of 3 s (nvme-rdma before Linux 6.0)." in nvme.message
+    assert "before 6.0 it gave up after 3 s already" in nvme.advice
+    assert [found.severity for found in run(given_up((2.0,), NVME)).of("H18")] == ["info"]
+    mount = run(given_up((5.0, 5.01, 1.0), 0x0000000001064E51)).of("H18")
+    assert [found.severity for found in mount] == ["info", "warning", "info"]
+    assert "a limit of the program's own, as in its attempt before" in mount[1].message
+
+
+def test_target_that_is_silent_since_an_earlier_message() -> None:
+    """H18: it left a DREQ unanswered before; unless it was heard since."""
+
+    def judged(heard_since: bool) -> str:
+        old = Conversation(service_id=NVME)
+        old.establish(0)
+        old.active(4, "DREQ")
+        if heard_since:
+            old.another().close(12)
+        for start in (14, 27):
+            talk = old.another(service_id=NVME)
+            talk.active(start, "REQ")
+            talk.active(start + 3.01, "REJ", reason=4)
+        return run(old, until=60).of("H18")[-1].message
+
+    assert "that address has answered nothing since frame 4, a DREQ 23 s before." in judged(False)
+    assert "that address has answered nothing since frame 7, a REQ 13 s before." in judged(True)
 
 
 def test_capture_at_the_targets_port() -> None:
@@ -201,7 +252,7 @@ def test_reqs_that_the_other_input_does_not_have() -> None:
 def test_what_the_requester_sees() -> None:
     """H18: the advice names the kernel's log line, or the event that an RDMA CM consumer gets."""
     for service_id, says in (
-        (0x0000000001061144, '"nvme nvmeN: rdma connection establishment failed (-104)"'),
+        (NVME, '"nvme nvmeN: rdma connection establishment failed (-104)"'),
         (0x0000000001061C06, "RDMA_CM_EVENT_UNREACHABLE with status -110"),
     ):
         talk = Conversation(service_id=service_id)
