@@ -127,6 +127,11 @@ def _is_within(psn: int, gap: Break) -> bool:
     return (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE
 
 
+def _anew(gap: Break) -> bool:
+    """Whether the numbers do not run on over a gap: a restart, or so many missing that it may be one."""
+    return gap.restart or ((gap.after.psn or 0) - (gap.before.psn or 0)) % PSN_RANGE > LONGEST_GAP
+
+
 class Traces:
     """The traces of all ports. Messages of live probes, which know no PSN, leave none."""
 
@@ -185,6 +190,16 @@ class Traces:
                 (gap.missing or gap.restart or gap.after.psn == 0) and gap.after.time > start and gap.before.time < end
                 for gap in trace.breaks
             ):
+                return True
+        return False
+
+    def outlives(self, address: Address, start: int, time: int) -> bool:
+        """Whether a port was heard after `time`, and has not begun to count anew since `start`, when it was heard."""
+        for sources in self.inputs.values():
+            trace = sources.get(address)
+            if trace is None or trace.first.time > start or trace.last.time <= time:
+                continue
+            if not any(_anew(gap) and gap.after.time > start and gap.before.time < time for gap in trace.breaks):
                 return True
         return False
 

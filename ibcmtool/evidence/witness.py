@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ibcmtool.connections.stale_duties import at_two_machines
 from ibcmtool.connections.traces import Break, Traces
 from ibcmtool.evidence import Ground
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count
-from ibcmtool.model import Connection, End
+from ibcmtool.model import Conflict, Connection, End
 from ibcmtool.packets import Address, CmMessage
 
 
@@ -65,6 +66,10 @@ class Witness:
         if before.address == now.address:
             return Ground("same machine", "proved")
         return Ground("same machine", "weakened", f"its CA GUID is at {address_text(before.address)} too")
+
+    def two_machines(self, conflict: Conflict, refused: End, time: int) -> bool:
+        """Whether the end that was refused at `time`, and the one whose QPN it named, are machines with one CA GUID."""
+        return at_two_machines(conflict, refused, time, self._traces)
 
     def in_order(self, file: int) -> bool:
         """Whether no message of an input stands before one that its sender had sent earlier."""

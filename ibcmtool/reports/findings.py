@@ -23,7 +23,25 @@ MOST_LISTED = 12  # numbers in a list on a terminal
 MOST_IN_A_LINE = 60  # elsewhere, where a line may be long, but not without end
 _LABEL_WIDTH = 10
 _UPPER_CASE = frozenset(
-    ("ca", "qpn", "psn", "guid", "gid", "cm", "req", "rep", "rej", "rtu", "dreq", "drep", "mra", "tid", "ack", "lid")
+    (
+        "ca",
+        "qpn",
+        "psn",
+        "guid",
+        "gid",
+        "cm",
+        "req",
+        "rep",
+        "rej",
+        "rtu",
+        "dreq",
+        "drep",
+        "mra",
+        "tid",
+        "ack",
+        "lid",
+        "mac",
+    )
 )
 
 

@@ -179,14 +179,6 @@ def one_capture(*steps: Step) -> bool:
     return len({step.message.file for step in steps}) == 1
 
 
-def conflicts(connection: Connection) -> Iterator[tuple[Role, Conflict]]:
-    """Earlier connections that have a claim to the QPN of an end, and which end that is."""
-    for conflict in connection.request_conflicts:
-        yield "active", conflict
-    for conflict in connection.reply_conflicts:
-        yield "passive", conflict
-
-
 def heard(view: Context, connection: Connection, role: Role) -> bool:
     """Whether the capture shows any CM message from this end's address, of this connection or another."""
     return connection.end(role).address in view.ports.heard or any(step.sender == role for step in connection.steps)

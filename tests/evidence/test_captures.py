@@ -20,7 +20,7 @@ MOST_FRAMES = 60  # of a capture, that are left out in turn
 LOUD = {
     "f01e_client_reboot_target_accepts_guilty": {("S01", "error", "certain"): 1},
     "f02b_same_target_guilty": {("S01", "error", "certain"): 1},
-    "f05_cloned_guid_rej10": {("S02", "warning", "certain"): 2},
+    "f05_cloned_guid_rej10": {("X12", "warning", "probable"): 1},
     "f11_older_than_capture_stale": {("S02", "warning", "certain"): 1},
     "f14_reuse_60x": {("T01", "error", "certain"): 59},
     "g15_icmp_port_unreachable": {("H18", "warning", "probable"): 1},
