@@ -50,6 +50,7 @@ class Restarts:
         # By sender, receiver and service.
         self._requests: dict[tuple[Address, Address, int | None], deque[Step]] = {}
         self._fall: Fall | None = None
+        self.moves: dict[Address, Move] = {}  # the newest of each
         self._move: Move | None = None
 
     def note(self, step: Step) -> None:
@@ -69,17 +70,20 @@ class Restarts:
         guid, trace = fields.local_ca_guid, self._traces.get(message.source)
         if trace is None or trace.guid != guid:
             if trace is not None and trace.guid and guid:
-                self._move = Move(trace.newest, step)
+                self._note_move(trace.newest, step)
             self._traces[message.source] = _Trace(guid, step, request)
             return
         before = trace.newest.message
         if message.headers[6:12] != before.headers[6:12] and message.file == before.file:
-            self._move = Move(trace.newest, step)  # on Ethernet that is the source's MAC address
+            self._note_move(trace.newest, step)  # on Ethernet that is the source's MAC address
         if message.psn is not None and before.psn is not None and message.psn < min(NEAR_ZERO, before.psn):
             self._fall = Fall(trace.newest, trace.request, step)
         trace.newest = step
         if request is not None:
             trace.request = request
+
+    def _note_move(self, last: Step, step: Step) -> None:
+        self._move = self.moves[step.message.source] = Move(last, step)
 
     def fall_at(self, step: Step) -> Fall | None:
         """Whether this step, the newest one, showed such a fall."""
