@@ -1,17 +1,20 @@
-"""X12, X13: which machine it is that has a CA GUID, or an address."""
+"""X12-X14: which machine it is that has a CA GUID, or an address; and who does not come back to one that restarted."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from ibcmtool.connections.timers import SECOND
+from ibcmtool.connections.traces import Break
 from ibcmtool.evidence import unopposed
-from ibcmtool.formatting import address, duration, end_name, frames, guid, qpn
+from ibcmtool.formatting import address, count, duration, end_name, frames, guid, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
-from ibcmtool.packets import CmMessage
-from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, refused_as_stale, rejected
-from ibcmtool.rules.steps import between, of_type
+from ibcmtool.packets import Address, CmMessage
+from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
+from ibcmtool.rules.conditions import first, matches, refused_as_stale, rejected
+from ibcmtool.rules.steps import addresses, between, of_type
+from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, Guid, Qpn, Value
 from ibcmtool.wire.neighbours import shown
 
@@ -116,6 +119,81 @@ def address_taken_over(connection: Connection, step: Step, context: Context) -> 
             evidence | {"gap": Duration(between(move.last, step))},
             steps=(move.last, step),
             subject=(after.source, new_guid, new_mac and new_mac.mac),
+        )
+
+
+X14 = rule(
+    "X14",
+    "clients-not-back",
+    "Hosts that were connected to one that restarted have not come back",
+    severity="info",
+    clause="no specification clause: connecting again is the consumer's affair",
+    explanation="A host restarted. Others were connected to it until then, or until it closed their connections"
+    " shortly before, and have sent it no REQ for the same service since. The CM does not connect anew by itself: their"
+    " programs have to, and did not, or not on a path that was captured. Those that were heard since are up. One that"
+    " closed its connection by a DREQ of its own is not counted.",
+    false_positives="A client that had finished, or that goes to another server or address now, has no reason to come"
+    " back. Another machine that took the address over (X13) counts as no restart. Reported only when the capture goes"
+    " on for a minute after the restart.",
+    advice="Look at the log of the program on those hosts, why it does not connect again: it may have given up after a"
+    " number of attempts (NVMe: ctrl_loss_tmo, reconnect_delay), or wait for an event that it never got.",
+    rests_on=(),
+)
+
+SHORTLY: Final = 300 * SECOND  # before the restart shows, a host that shuts down closes its connections
+PATIENCE: Final = 60 * SECOND  # after it, until those who come back have done so
+MOST_CLIENTS: Final = 4096  # remembered
+
+
+class Left(NamedTuple):
+    """How a client was left by its server."""
+
+    time: int
+    service: str
+
+
+# An RTU, and no DREQ of the active side.
+@X14.on_event("ENDED", history=matches("[^DU]*U[^D]*"))
+def client_left(connection: Connection, event: Event, context: Context) -> Verdicts:
+    server, memory = connection.passive, context.memory["X14"]
+    time = server.restarted or connection.closed
+    if time is not None:
+        memory[server.address, connection.active.address, connection.service_id] = Left(
+            time, connection_service(connection)
+        )
+        if len(memory) > MOST_CLIENTS:
+            del memory[next(iter(memory))]
+    return ()
+
+
+@X14.on_capture_end
+def clients_not_back(end: CaptureEnd, context: Context) -> Verdicts:
+    last = max((known.latest for known in context.completeness.inputs.values()), default=0)
+    gone: dict[tuple[Address, str], tuple[Break, list[Address]]] = {}
+    memory: dict[tuple[Address, Address, int | None], Left] = context.memory["X14"]  # type: ignore[assignment]
+    for (server, client, service_id), left in memory.items():
+        restart = context.witness.restart(server, left.time - 1, left.time + SHORTLY)
+        if restart is None or last - restart.after.time < PATIENCE or server in context.restarts.moves:
+            continue
+        if context.restarts.request_after(client, server, service_id, left.time) is None:
+            gone.setdefault((server, left.service), (restart, []))[1].append(client)
+    for (server, service), (restart, clients) in gone.items():
+        since = restart.after.time
+        newest = [(client, context.ports.newest(client)) for client in clients]
+        heard = [client for client, word in newest if word is not None and word.time > since]
+        silent = [client for client in clients if client not in heard]
+        yield Verdict(
+            f"{address(server)} restarted (seen in"
+            f" {_frame(restart.after.file, restart.after.frame, restart.after)}). Of its clients for {service},"
+            f" {count(len(clients), 'has', 'have')} sent no REQ to it in the {duration(last - since)} since: "
+            + "; ".join(
+                f"{addresses(who)}, {how}" for who, how in ((heard, "heard since"), (silent, "not heard since")) if who
+            )
+            + ".",
+            {"clients": len(clients), "heard_since": len(heard), "waited": Duration(last - since)},
+            (unopposed("same machine"),),
+            frames=[(message.file, message.frame) for message in (restart.before, restart.after)],
+            time=since,
         )
 
 

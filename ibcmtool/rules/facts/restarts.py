@@ -97,5 +97,11 @@ class Restarts:
 
     def next_request(self, connection: Connection, role: Role, time: int) -> Step | None:
         """The first REQ after `time` of this end's port for the same service of the same peer, as far as remembered."""
-        key = connection.end(role).address, connection.peer(role).address, connection.service_id
-        return next((step for step in self._requests.get(key, ()) if step.message.time > time), None)
+        return self.request_after(
+            connection.end(role).address, connection.peer(role).address, connection.service_id, time
+        )
+
+    def request_after(self, client: Address, server: Address, service_id: int | None, time: int) -> Step | None:
+        """The same by addresses and service."""
+        known = self._requests.get((client, server, service_id), ())
+        return next((step for step in known if step.message.time > time), None)

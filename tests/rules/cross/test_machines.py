@@ -1,10 +1,13 @@
-"""X12, X13: one CA GUID at two machines, and an address that another machine takes over."""
+"""X12-X14: one CA GUID at two machines, an address that another machine takes over, and who does not come back."""
 
 from __future__ import annotations
 
 import pytest
 from conversation import Conversation, Host, run
+from rules.cross.test_captures import closing
 from rules.cross.test_neighbours import MACS, NEW, OLD, A, B, announce, on_ethernet
+
+from ibcmtool.model import Finding
 
 QPN = 0x11
 OTHER_BOOT = 0x5D11_A000
@@ -95,3 +98,31 @@ def test_an_address_that_another_port_takes_over() -> None:
 
 def test_an_address_that_stays() -> None:
     assert run(moved(1, OLD)).codes == []
+
+
+def restarted(*, closed_by: str, back: bool) -> list[Finding]:
+    """A server closes its connections and reboots, or its clients close them; some come back."""
+    server, client, other = Host("10.0.0.2", psn=70), Host("10.0.0.1"), Host("10.0.0.3")
+    talk = Conversation(client, server)
+    talk.establish(0)
+    talk.close(50, by="passive" if closed_by == "server" else "active")
+    reborn = Host("10.0.0.2", first_comm_id=OTHER_BOOT)
+    talk.another(other, reborn).establish(120)
+    if back:
+        talk.another(client, reborn).establish(140)
+    talk.another(client, other, service_id=0x1061144).establish(300)
+    return [finding for finding in closing(talk) if finding.code == "X14"]
+
+
+def test_clients_that_do_not_come_back() -> None:
+    (finding,) = restarted(closed_by="server", back=False)
+    assert (finding.severity, finding.confidence, finding.frames) == ("info", "probable", ((0, 4), (0, 7)))
+    assert finding.message == (
+        "10.0.0.2 restarted (seen in frame 7). Of its clients for RDMA TCP 7174, 1 has sent no REQ to it in the 3 min"
+        " since: 10.0.0.1, heard since."
+    )
+
+
+def test_clients_that_come_back_or_had_finished() -> None:
+    assert restarted(closed_by="server", back=True) == []
+    assert restarted(closed_by="client", back=False) == []
