@@ -210,6 +210,12 @@ class Connection:
         """The end opposite to this role."""
         return self.passive if role == "active" else self.active
 
+    def conflicts(self) -> list[tuple[Role, Conflict]]:
+        """Earlier connections that have a claim to the QPN of an end, and which end that is."""
+        return [("active", conflict) for conflict in self.request_conflicts] + [
+            ("passive", conflict) for conflict in self.reply_conflicts
+        ]
+
 
 class Conflict(NamedTuple):
     """A REQ or REP names a QPN that an earlier connection of the same CA used and may not have given back."""

@@ -165,7 +165,7 @@ def test_7_minutes_accounted_for() -> None:
 def test_8_moved_address() -> None:
     analysis = report("08_moved_address.pcap")
     assert [c.outcome for c in analysis.connections] == ["closed", "timed_out", "established"]
-    assert found(analysis) == [("H18", "warning", 2), ("X09", "warning", 2)]
+    assert found(analysis) == [("H18", "warning", 2), ("X09", "warning", 2), ("X13", "info", 3)]
     assert "b8:59:9f:c3:d4:99 since frame 12" in only(analysis, "X09").message
 
 

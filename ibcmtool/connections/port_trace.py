@@ -134,3 +134,8 @@ class Trace:
 def _is_within(psn: int, gap: Break) -> bool:
     begin = (gap.before.psn or 0) + 1
     return (psn - begin) % PSN_RANGE < ((gap.after.psn or 0) - begin) % PSN_RANGE
+
+
+def anew(gap: Break) -> bool:
+    """Whether the numbers do not run on over a gap: a restart, or so many missing that it may be one."""
+    return gap.restart or ((gap.after.psn or 0) - (gap.before.psn or 0)) % PSN_RANGE > LONGEST_GAP

@@ -8,11 +8,18 @@ from dataclasses import replace
 from typing import Final
 
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
-from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
+from ibcmtool.connections.creation import (
+    EndpointNames,
+    adopt,
+    explain,
+    new_connection,
+    partial_connection,
+    stale_connection,
+)
 from ibcmtool.connections.matching import continues, is_xrc
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import Conflict, Connection, Role
+from ibcmtool.model import PEER, Conflict, Connection, Role, Step
 from ibcmtool.packets import Address, CmMessage
 
 MOST_REFUSALS: Final = 1024  # remembered until their DREQ comes, the newest
@@ -38,8 +45,8 @@ class Registry:
         self._apply = apply
         self._leave = leave
         self._count = 0
-        # REJ 10s that no known connection explains: by sender, receiver and the QPN refused.
-        self._refusals: dict[tuple[Address, Address, int | None], tuple[Connection, Role]] = {}
+        # REJ 10s that no known connection explains: by sender and the QPN refused.
+        self._refusals: dict[tuple[Address, int | None], tuple[Connection, Role]] = {}
 
     def remove(self, connection: Connection) -> None:
         """It has ended."""
@@ -107,14 +114,34 @@ class Registry:
         """The connection from before the capture, if this DREQ is the one that a refusal calls for."""
         if not isinstance(fields, Dreq):
             return None
-        refused = self._refusals.pop((message.source, message.destination, fields.remote_qpn), None)
-        return None if refused is None else stale_connection(self._number(), message, fields, *refused)
+        refused = self._refusals.get((message.source, fields.remote_qpn))
+        if refused is None or refused[0].peer(refused[1]).address != message.destination:
+            return None
+        del self._refusals[message.source, fields.remote_qpn]
+        return stale_connection(self._number(), message, fields, *refused)
+
+    def explained(self, old: Connection, dreq: Step) -> Connection | None:
+        """The attempt that was refused because of a known connection, as this DREQ on it shows.
+
+        Both are of CAs without a GUID (virtual functions), for which no conflict of QPNs is known.
+        """
+        fields, sender = dreq.message.fields, dreq.sender
+        if not self._refusals or not isinstance(fields, Dreq) or sender == "unknown" or old.peer(sender).ca_guid != 0:
+            return None
+        refused = self._refusals.get((dreq.message.source, fields.remote_qpn))
+        if refused is None or refused[0].peer(refused[1]).ca_guid != 0 or old.peer(sender).qpn != fields.remote_qpn:
+            return None
+        del self._refusals[dreq.message.source, fields.remote_qpn]
+        attempt, holder = refused
+        explain(attempt, holder, Conflict(old, PEER[sender], True, old.peer(sender).state, "ESTABLISHED"))
+        old.stale_by, old.outcome = old.stale_by or attempt, "stale"
+        return attempt
 
     def refused_as_stale(self, connection: Connection, reject: CmMessage, sender: Role) -> None:
         """A REJ 10 that no known connection explains: the DREQ behind it shows the one from before the capture."""
         qpn = connection.peer(sender).qpn
         if qpn:
-            self._refusals[reject.source, reject.destination, qpn] = (connection, sender)
+            self._refusals[reject.source, qpn] = (connection, sender)
             if len(self._refusals) > MOST_REFUSALS:
                 del self._refusals[next(iter(self._refusals))]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import same_mad
-from ibcmtool.connections.port_trace import FEW, MOST_BREAKS, NEAR_ZERO, Break, Standing, Trace
+from ibcmtool.connections.port_trace import FEW, MOST_BREAKS, NEAR_ZERO, Break, Standing, Trace, anew
 from ibcmtool.model import Step
 from ibcmtool.packets import Address, CmMessage, Transport
 
@@ -151,6 +151,15 @@ class Traces:
                 return True
         return False
 
+    def outlives(self, address: Address, start: int, time: int) -> bool:
+        """Whether a port was heard after `time`, and has not begun to count anew since `start`, when it was heard."""
+        for trace in self._of(address):
+            if trace.first.time > start or trace.last.time <= time:
+                continue
+            if not any(anew(gap) and gap.after.time > start and gap.before.time < time for gap in trace.breaks):
+                return True
+        return False
+
     def _begins(self, trace: Trace, message: CmMessage, psn: int) -> Standing:
         """The first message of a port in an input. Another input may have shown it before; has it restarted since?"""
         known: Trace | None = None
@@ -174,8 +183,7 @@ class Traces:
 
     def newest(self, address: Address) -> CmMessage | None:
         """The newest message of this port in any input."""
-        found = [sources[address].last for sources in self.inputs.values() if address in sources]
-        return max(found, key=lambda message: message.time, default=None)
+        return max((trace.last for trace in self._of(address)), key=lambda message: message.time, default=None)
 
     def delay(self, message: CmMessage) -> int:
         """How far (ns) this message, the newest of its input, stands behind one that was sent after it."""

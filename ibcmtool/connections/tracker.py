@@ -20,7 +20,7 @@ from ibcmtool.connections.matching import earlier_sends, rej_reason
 from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
 from ibcmtool.connections.past import Past
 from ibcmtool.connections.registry import Registry
-from ibcmtool.connections.stale_duties import duty, proved_stale
+from ibcmtool.connections.stale_duties import clear, duty, proved_stale
 from ibcmtool.connections.timers import max_cm_retries
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.connections.traces import DISORDER, Traces
@@ -112,13 +112,16 @@ class Tracker:
         step = self._apply(connection, sender, message, first)
         if kind in SHOWING and connection.end(sender).ca_guid not in self._implementations.settled:
             self._implementations.see(connection, step)
+        explained = self._registry.explained(connection, step) if kind == "DREQ" else None
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
             self._mark_stale(connection, step)
+        elif kind == "DREP" and connection.outcome == "stale":
+            clear(connection, self._traces)
         elif kind == "DREQ" and connection.stale_by is not None and connection.steps[0] is step:
             self._emit(Event("STALE_DUTY", time, connection.stale_by, step, related=connection))
-        elif kind == "DREQ" and self._duties and step.disposition != "ignored":
-            for refused in self._duties.settle(connection):
+        elif kind == "DREQ" and step.disposition != "ignored":
+            for refused in self._duties.settle(connection) if explained is None else (explained,):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
         self.watched.adjust(connection)
         self._agenda.note(connection, time)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibcmtool.connections.port_trace import Break
+from ibcmtool.connections.stale_duties import at_two_machines
 from ibcmtool.connections.traces import DISORDER, Traces
 from ibcmtool.evidence import Ground, proved
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count
-from ibcmtool.model import Connection, End
+from ibcmtool.model import Conflict, Connection, End
 from ibcmtool.packets import Address, CmMessage
 
 
@@ -37,6 +38,10 @@ class Witness:
     def newest(self, port: Address) -> CmMessage | None:
         """The newest message of this port, as far as messages have numbers."""
         return self._traces.newest(port)
+
+    def restart(self, port: Address, start: int, end: int) -> Break | None:
+        """The first restart of this port that showed after `start`, until `end`."""
+        return self._traces.restart(port, start, end)
 
     def heard(self, port: Address) -> Ground:
         """What this port sends is in the capture at all."""
@@ -73,6 +78,10 @@ class Witness:
         if before.address == now.address:
             return Ground("same machine", "proved")
         return Ground("same machine", "weakened", f"its CA GUID is at {address_text(before.address)} too")
+
+    def two_machines(self, conflict: Conflict, refused: End, time: int) -> bool:
+        """Whether the end that was refused at `time`, and the one whose QPN it named, are machines with one CA GUID."""
+        return at_two_machines(conflict, refused, time, self._traces)
 
     def in_order(self, file: int) -> bool:
         """Whether no message of an input stands before one that its sender had sent earlier."""

@@ -23,7 +23,7 @@ def sentence(group: Attempts, calendar: Calendar, ended: bool = False) -> str:
         f"of {'over ' if clients >= MOST_CLIENTS else ''}{formatting.count(clients, 'client')} " if clients > 1 else ""
     )
     span = group.over - group.opened
-    text = f"{formatting.count(group.count, 'attempt')} {several}in {formatting.duration(span)}, "
+    text = f"{formatting.count(group.count, group.noun)} {several}in {formatting.duration(span)}, "
     text += _all_ended(group, ended)
     retry = group.retry()
     if retry is not None:
@@ -39,12 +39,21 @@ def _all_ended(group: Attempts, program_ended: bool) -> str:
         return f"all {refusal_words(failure.refusal)}" + (f": {meaning}" if meaning else "")
     if failure.outcome == "partial":
         return "all given up by the requester (REJ 4); none of their REQs is in the capture"
+    if failure.released_by is not None:
+        return (
+            f"all half open: {dreqs(group.requests, group.repeated)} of the {failure.released_by} side, none answered"
+        )
     how = "all timed out" if failure.outcome == "timed_out" else "all unfinished at the end of the capture"
     requests = formatting.count(group.requests, "REQ")
     requests += f" ({group.repeated:,} of them retransmissions)" if group.repeated else ""
     if failure.answered:
         return f"{how} although {target(group)} had answered; {requests}"
     return f"{how}: no answer of {target(group)} to {requests}"
+
+
+def dreqs(number: int, repeated: int) -> str:
+    """ "320 DREQs (300 of them retransmissions)"."""
+    return formatting.count(number, "DREQ") + (f" ({repeated:,} of them retransmissions)" if repeated else "")
 
 
 def refusal_words(refusal: Refusal) -> str:

@@ -23,7 +23,25 @@ MOST_LISTED = 12  # numbers in a list on a terminal
 MOST_IN_A_LINE = 60  # elsewhere, where a line may be long, but not without end
 _LABEL_WIDTH = 10
 _UPPER_CASE = frozenset(
-    ("ca", "qpn", "psn", "guid", "gid", "cm", "req", "rep", "rej", "rtu", "dreq", "drep", "mra", "tid", "ack", "lid")
+    (
+        "ca",
+        "qpn",
+        "psn",
+        "guid",
+        "gid",
+        "cm",
+        "req",
+        "rep",
+        "rej",
+        "rtu",
+        "dreq",
+        "drep",
+        "mra",
+        "tid",
+        "ack",
+        "lid",
+        "mac",
+    )
 )
 
 
@@ -56,7 +74,9 @@ def lines(
         # The same advice for the tenth time is noise.
         advice = finding.code + finding.advice not in explained
         explained.add(finding.code + finding.advice)
-        yield from _block(page, finding, policy, several_files, advice=advice, alike=others)
+        group = (groups or {}).get(finding.connection or 0)
+        also = _alike(others, group.noun if group is not None else "", several_files, page.width is not None)
+        yield from _block(page, finding, policy, several_files, advice=advice, also=also)
         yield Text()
     # By code: how many findings were counted but not kept.
     left_out = totals.by_code() - Counter(finding.code for finding in findings)
@@ -87,7 +107,7 @@ def _by_group(
 
 
 def _block(
-    page: Page, finding: Finding, policy: Policy, several_files: bool, *, advice: bool, alike: Sequence[Finding]
+    page: Page, finding: Finding, policy: Policy, several_files: bool, *, advice: bool, also: str
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
@@ -104,7 +124,7 @@ def _block(
     yield from page.hanging(Text("  "), page.text(finding.message))
     yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar)))
     for label, text in (
-        ("also", _alike(alike, several_files, page.width is not None)),
+        ("also", also),
         ("advice", finding.advice if advice else ""),
         ("policy", _policy_note(finding, policy)),
     ):
@@ -112,7 +132,7 @@ def _block(
             yield from page.hanging(_label(label), page.text(text))
 
 
-def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str:
+def _alike(findings: Sequence[Finding], noun: str, several_files: bool, short: bool) -> str:
     """ "4 more attempts alike: connections 4-7, frames 9-16"; many frames are left out."""
     if not findings:
         return ""
@@ -122,7 +142,7 @@ def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str
     frames = [frame for finding in findings for frame in finding.frames]
     if len(frames) <= MOST_LISTED:
         parts.append(formatting.frames(frames, several_files))
-    return f"{formatting.count(len(findings), 'more attempt')} alike: {', '.join(filter(None, parts))}"
+    return f"{formatting.count(len(findings), f'more {noun}')} alike: {', '.join(filter(None, parts))}"
 
 
 def _numbered(noun: str, numbers: Sequence[int], short: bool) -> str:

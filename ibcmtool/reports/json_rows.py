@@ -27,6 +27,8 @@ def attempts_objects(groups: Sequence[Attempts]) -> list[Object]:
 def _attempts_object(group: Attempts) -> Object:
     refusal, retry = group.failure.refusal, group.retry()
     clients = len(group.clients)
+    sent: Object = {"sent": group.requests, "retransmissions": group.repeated}
+    released = group.failure.released_by is not None
     return {
         "attempts": group.count,
         "connections": group.ids,
@@ -39,7 +41,8 @@ def _attempts_object(group: Attempts) -> Object:
         "words": (refusal.words or None) if refusal is not None else None,
         "first": time(group.opened),
         "last": time(group.last_opened),
-        "requests": {"sent": group.requests, "retransmissions": group.repeated},
+        "requests": {"sent": 0, "retransmissions": 0} if released else sent,
+        **({"dreqs": sent} if released else {}),
         "earliest_safe_retry": None if retry is None else time(retry.time),
         "retry_basis": None if retry is None else retry.basis,
     }
@@ -81,6 +84,11 @@ def _tally(tally: Tally, parties: Object) -> Object:
             "never_seen_at_target": arrivals["never seen"],
             "unknown": tally.unanswered - arrivals["seen"] - arrivals["never seen"],
             "given_up_unseen": tally.unseen,
+        },
+        "unanswered_dreqs": {
+            "connections": tally.unheard_releases,
+            "sent": tally.dreqs,
+            "retransmissions": tally.dreqs_repeated,
         },
         "peak": {"second": time(peak.time), "requests": peak.number} if peak.number else None,
         "reply_after_first_request": _times(tally.first_to_reply),

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting, services
+from ibcmtool.analysis import Finding
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.matching import rej_reason
 from ibcmtool.messages import SidrRep
-from ibcmtool.model import Connection, Finding
+from ibcmtool.model import Connection
 from ibcmtool.reports import message_summary
 from ibcmtool.views.tally import refusing_step
 

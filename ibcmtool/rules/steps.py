@@ -11,15 +11,18 @@ from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.connections.traces import DISORDER as DISORDER
-from ibcmtool.formatting import address, duration, end_name, qpn
+from ibcmtool.formatting import address, count, duration, end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Verdict, Verdicts
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.values import Qpn
 
 F = TypeVar("F")
+
+NAMED: Final = 3  # addresses in a sentence
 
 # By Message MRAed: the message that an MRA asks time for, and what answers that.
 MRAED: Final[dict[int | None, str]] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
@@ -122,6 +125,14 @@ def starting_psn(connection: Connection, role: Role) -> int | None:
     return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
+def addresses(ports: Sequence[Address]) -> str:
+    """ "10.0.0.1, 10.0.0.2, 10.0.0.3 and 4 others"."""
+    parts = [address(port) for port in ports[:NAMED]]
+    if len(ports) > NAMED:
+        parts.append(count(len(ports) - NAMED, "other"))
+    return listed(parts)
+
+
 def sent_by(step: Step) -> str:
     """ "REQ of 10.0.0.1"."""
     return f"{step.message.type} of {address(step.message.source)}"
@@ -177,14 +188,6 @@ def how_much_later(gaps: Sequence[int]) -> str:
 def one_capture(*steps: Step) -> bool:
     """Whether one input holds all of them, so that one clock stamped their times."""
     return len({step.message.file for step in steps}) == 1
-
-
-def conflicts(connection: Connection) -> Iterator[tuple[Role, Conflict]]:
-    """Earlier connections that have a claim to the QPN of an end, and which end that is."""
-    for conflict in connection.request_conflicts:
-        yield "active", conflict
-    for conflict in connection.reply_conflicts:
-        yield "passive", conflict
 
 
 def heard(view: Context, connection: Connection, role: Role) -> bool:

@@ -65,6 +65,9 @@ class Tally:
     mras: int = 0
     unanswered: int = 0  # attempts whose REQ was seen, but nothing of the passive side
     unseen: int = 0  # attempts of which nothing was seen but that their requester gave up
+    unheard_releases: int = 0  # connections whose DREQs nobody answered
+    dreqs: int = 0  # sent on these, retransmissions included
+    dreqs_repeated: int = 0
     arrivals: Counter[Arrival] = field(default_factory=Counter)  # of the unanswered, with several inputs
     first_to_reply: Times = field(default_factory=Times)  # what the requester waited: first REQ to REP
     last_to_reply: Times = field(default_factory=Times)  # what the passive side took: last REQ before the REP to it
@@ -93,6 +96,10 @@ class Tally:
             self.refusals[refusal] += 1
         self.unanswered += is_unanswered(connection)
         self.unseen += given_up_unseen(connection)
+        if unheard_release(connection) is not None:
+            self.unheard_releases += 1
+            self.dreqs += connection.history.upper().count("D")
+            self.dreqs_repeated += connection.history.upper().count("^D")
         self._add_messages(connection)
 
     def add_finding(self, code: str, severity: Severity) -> None:
@@ -146,6 +153,15 @@ def given_up_unseen(connection: Connection) -> bool:
 def _gives_up(message: CmMessage) -> bool:
     fields = message.fields
     return isinstance(fields, Rej) and fields.reason == TIMEOUT and fields.remote_comm_id == 0
+
+
+def unheard_release(connection: Connection) -> Role | None:
+    """The side whose DREQs got no answer at all, not even a DREQ; None for all other connections."""
+    for role in ("active", "passive") if connection.outcome in ("half_open", "stale") else ():
+        mine, theirs = ("D", "de") if role == "active" else ("d", "DE")
+        if mine in connection.history and not any(letter in connection.history for letter in theirs):
+            return role
+    return None
 
 
 def closer_of(connection: Connection) -> Closer | None:

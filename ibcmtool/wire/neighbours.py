@@ -140,22 +140,33 @@ class Neighbourhood:
     """Who has had which IP address, of the addresses told of last. An address counts per VLAN."""
 
     def __init__(self) -> None:
-        self._holders: dict[tuple[tuple[int, ...], Address], tuple[Holder, ...]] = {}
+        self._holders: dict[tuple[tuple[int, ...], Address], Sequence[Holder]] = {}
 
-    def holders(self, vlan_ids: tuple[int, ...], address: Address) -> Sequence[Holder]:
-        """Those known to have had the address, the one that showed it last at the end."""
-        return self._holders.get((vlan_ids, address), ())
+    def holders(
+        self, vlan_ids: tuple[int, ...], address: Address, spoken: Sequence[Neighbour] = ()
+    ) -> Sequence[Holder]:
+        """Those known to have had the address, the one that showed it last at the end.
+
+        spoken: what else shows it, of that address.
+        """
+        known = self._holders.get((vlan_ids, address), ())
+        for told in spoken:
+            known = _with(known, told)
+        return known
 
     def note(self, told: Neighbour) -> None:
         """Remember it."""
         key = told.vlan_ids, told.address
-        known = self._holders.pop(key, ())
-        holder = Holder(told, told)
-        for other in known:
-            if other.first.mac == told.mac:
-                holder = Holder(min(other.first, told, key=_time), max(other.last, told, key=_time))
-        others = [other for other in known if other.first.mac != told.mac]
-        holders = sorted((*others, holder), key=lambda each: each.last.time)
-        self._holders[key] = tuple(holders[-MOST_HOLDERS:])
+        self._holders[key] = _with(self._holders.pop(key, ()), told)
         if len(self._holders) > MOST_ADDRESSES:
             del self._holders[next(iter(self._holders))]
+
+
+def _with(known: Sequence[Holder], told: Neighbour) -> tuple[Holder, ...]:
+    """The holders of an address, with what shows one of them."""
+    holder = Holder(told, told)
+    for other in known:
+        if other.first.mac == told.mac:
+            holder = Holder(min(other.first, told, key=_time), max(other.last, told, key=_time))
+    others = [other for other in known if other.first.mac != told.mac]
+    return tuple(sorted((*others, holder), key=lambda each: each.last.time)[-MOST_HOLDERS:])

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.evidence import proved, unopposed, weakened
-from ibcmtool.formatting import address, count, duration, listed, number
-from ibcmtool.packets import Address
+from ibcmtool.formatting import address, count, duration, number
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
+from ibcmtool.rules.steps import NAMED, addresses
 from ibcmtool.values import Duration
 
 ENOUGH_ANSWERS: Final = 2  # to a silent address: one may have come just after the capture began
 ENOUGH_EXCHANGES: Final = 3  # that show one direction, and their share in tenths
 NOTEWORTHY_TENTHS: Final = 1
-NAMED: Final = 3  # addresses in a sentence
 FRAMES_SHOWN: Final = 8
 
 NOTEWORTHY_GAPS: Final = 16  # packets missing, and their share in tenths
@@ -57,10 +55,10 @@ def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
     names = sorted(shown, key=lambda silent: -shown[silent].exchanges)
     share = f"in {number(known.one_sided)} of {count(known.exchanges, 'connection')}"
     if never:
-        sentence = f"Nothing that {_named(names)} sent was captured, although others answer it: {share} only one"
+        sentence = f"Nothing that {addresses(names)} sent was captured, although others answer it: {share} only one"
         sentence += " direction is there."
     else:
-        sentence = f"One direction is missing {share}, mostly what {_named(names)} sent; elsewhere it is there."
+        sentence = f"One direction is missing {share}, mostly what {addresses(names)} sent; elsewhere it is there."
     yield Verdict(
         sentence,
         {
@@ -89,14 +87,6 @@ def numbers_skipped(end: CaptureEnd, context: Context) -> Verdicts:
                     {"seen": seen, "missing": missing, "address": address(source)},
                     (weakened("complete"),),
                 )
-
-
-def _named(names: Sequence[Address]) -> str:
-    """The first few, and how many more."""
-    parts = [address(name) for name in names[:NAMED]]
-    if len(names) > NAMED:
-        parts.append(count(len(names) - NAMED, "other"))
-    return listed(parts)
 
 
 X06 = rule(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, duration, end_name, qpn, times
-from ibcmtool.model import PEER, Conflict, Connection, Event, Step
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, refused_as_stale
+from ibcmtool.rules.conditions import first, refused_as_stale, rejected
 from ibcmtool.rules.stale.holders import last_message, numbers
-from ibcmtool.rules.steps import DISORDER, between, conflicts, of_type, sender_end
+from ibcmtool.rules.steps import DISORDER, between, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, Time, Value
 
@@ -41,28 +42,52 @@ S02 = rule(
 
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
-    conflict, reject = _conflict_with(connection, event.related), connection.reject
-    if reject is None or conflict is None:
+    for role, conflict in connection.conflicts():
+        if (
+            conflict.other is event.related
+            and conflict.other.end(conflict.owner).address == connection.end(role).address
+        ):
+            yield from _refused(connection, role, conflict, event.step, context)
+
+
+# Whether the other address is another machine with the same CA GUID (X12) shows afterwards.
+@S02.on_event("ENDED", history=rejected)
+def stale_refused_elsewhere(connection: Connection, event: Event, context: Context) -> Verdicts:
+    reject = connection.reject
+    if reject is None or not refused_as_stale(connection, reject):
         return
-    kind = "REQ" if reject.sender == "passive" else "REP"
+    for role, conflict in connection.conflicts():
+        old, holder = conflict.other, PEER[conflict.owner]
+        elsewhere = old.end(conflict.owner).address != connection.end(role).address
+        if not elsewhere or not conflict.same_peer or conflict.peer_state in CLOSED_STATES:
+            continue
+        if not context.witness.two_machines(conflict, connection.end(role), connection.opened):
+            dreqs = [s for s in of_type(old, "DREQ", sender=holder) if s.message.time >= reject.message.time]
+            yield from _refused(connection, role, conflict, dreqs[0] if dreqs else None, context)
+
+
+def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step | None, context: Context) -> Verdicts:
+    """The verdict on the refusal of the end in this role, and on the DREQ that followed on the old connection."""
+    reject, kind = connection.reject, "REQ" if role == "active" else "REP"
     sent = of_type(connection, kind)
-    if not sent:
+    if not sent or reject is None or reject.sender == role:
         return
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence = numbers(conflict, refused.message.time)
     if conflict.other.stale_by is connection:
-        yield _first_refusal(event, conflict, kind, (refused, reject), evidence, context)
+        yield _first_refusal(connection, dreq, conflict, kind, (refused, reject), evidence, context)
     else:
         yield _further_refusal(conflict, kind, (refused, reject), evidence)
 
 
 def _conflict_with(connection: Connection, old: Connection | None) -> Conflict | None:
-    return next((conflict for _, conflict in conflicts(connection) if conflict.other is old), None)
+    return next((conflict for _, conflict in connection.conflicts() if conflict.other is old), None)
 
 
 def _first_refusal(
-    event: Event,
+    connection: Connection,
+    dreq: Step | None,
     conflict: Conflict,
     kind: str,
     steps: tuple[Step, Step],
@@ -70,8 +95,7 @@ def _first_refusal(
     context: Context,
 ) -> Verdict:
     """The attempt that proved the old connection stale: who holds it, since when and until when."""
-    connection, old, dreq = event.connection, conflict.other, event.step
-    refused, reject = steps
+    old, (refused, reject) = conflict.other, steps
     asker = connection.active if kind == "REQ" else connection.passive
     owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
     number, time = qpn(old.end(conflict.owner).qpn or 0), refused.message.time
@@ -220,6 +244,8 @@ def closed_beside_stale(connection: Connection, step: Step, context: Context) ->
         return
     reject, refused = refusals[port]
     gap = between(reject, step)
+    if any(context.witness.two_machines(c, refused.end(role), refused.opened) for role, c in refused.conflicts()):
+        return  # nothing was stale (X12)
     if gap <= BESIDE and refused.service_id == connection.service_id:
         sender = end_name(sender_end(connection, step))
         yield Verdict(

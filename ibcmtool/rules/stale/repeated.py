@@ -26,7 +26,7 @@ S09 = rule(
     explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver does"
     " not get rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none (S03)."
     " Reported when no further attempt is expected, with all that were counted.",
-    false_positives="Two machines with the same CA GUID.",
+    false_positives="Two machines with the same CA GUID, where that does not show (else X12 says so).",
     advice="Stop retrying with this QPN: another QPN gets through at once. If it must be this one, wait until the"
     " receiver lets go of the old connection: its DREQ retries run out (up to about 70 s with upstream Linux, 270 s"
     ' with MLNX OFED), or its program ends the connection (nvmet logs "ctrl N keep-alive timer (N seconds)'
@@ -63,13 +63,16 @@ def stale_again(connection: Connection, event: Event, context: Context) -> Verdi
     if known is None or known.newest != connection.id:
         return
     del memory[key]
-    if known.refusals > REPEATED_REFUSALS:
+    cloned = any(
+        context.witness.two_machines(c, connection.active, connection.opened) for c in connection.request_conflicts
+    )
+    if known.refusals > REPEATED_REFUSALS and not cloned:
         yield _over_and_over(connection, known)
 
 
-def _key(connection: Connection) -> tuple[int | None, int | None, Address]:
+def _key(connection: Connection) -> tuple[Address, int | None, Address]:
     """Whose QPN is refused, and by whom."""
-    return connection.active.ca_guid, connection.active.qpn, connection.passive.address
+    return connection.active.address, connection.active.qpn, connection.passive.address
 
 
 def _over_and_over(connection: Connection, known: Refusals) -> Verdict:

@@ -107,6 +107,48 @@ def test_address_that_moves_after_the_last_req() -> None:
     assert "that was 3 s after the last of them" in finding.message
 
 
+def test_dreqs_to_where_the_address_was() -> None:
+    """X09: h41's kind, told apart from a target that is only silent."""
+    for moves in (True, False):
+        talk = Conversation(Host(A), Host(B))
+        talk.establish(0)
+        if moves:
+            announce(talk, 8.9, NEW)
+        talk.repeat(talk.active(9, "DREQ"), every=4.6, count=15)
+        on_ethernet(talk)
+        found = run(talk).of("X09")
+        assert [finding.message.split(",")[0] for finding in found] == [f"16 DREQs to {B} went to MAC {OLD}"] * moves
+
+
+def moved_unheard(hops: int = 64, *, inputs: int = 1) -> Conversation:
+    """B has another MAC address, by its own messages; A answers to the old one."""
+    talk = Conversation(Host(B), Host(A))
+    req = talk.active(10, "REQ", file=inputs - 1)
+    talk.again(16.4, req)
+    on_ethernet(talk, {**MACS, B: NEW}, hops=hops)
+    rep = talk.passive(10.1, "REP")
+    talk.again(14.4, rep)
+    on_ethernet(talk)
+    talk.active(20, "REJ", reason=4)
+    on_ethernet(talk, {**MACS, B: NEW}, hops=hops)
+    return talk
+
+
+def test_reps_to_where_the_address_was() -> None:
+    """X09: no ARP, and nothing from before the move; the input of the other end may show it."""
+    for inputs in (1, 2):
+        finding = run(moved_unheard(inputs=inputs)).only("X09")
+        assert (finding.severity, finding.confidence) == ("warning", "probable")
+        assert finding.message.startswith(
+            f"2 REPs to {B} went to MAC {OLD}, but its own CM messages come from {NEW} since frame"
+        )
+
+
+def test_reps_to_a_router() -> None:
+    """X09: what comes from B has met a router, so its MAC address says nothing of B."""
+    assert "X09" not in run(moved_unheard(hops=63)).codes
+
+
 def test_requester_that_gives_up() -> None:
     """X09: with a REJ 4, after two REQs."""
     first = Conversation(Host(A), Host(B))

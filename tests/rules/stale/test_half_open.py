@@ -108,6 +108,15 @@ def test_s12_says_when_the_sender_is_back_with_another_qpn():
     assert "back" not in run(talk, until=60).only("S12").message
 
 
+def test_s12_knows_the_first_request_of_the_same_service():
+    """Not another program's, nor the newest."""
+    talk = dying()
+    talk.another(service_id=0x1061144).active(3, "REQ", qpn=0x700)
+    talk.another().active(9, "REQ", qpn=0x777)
+    talk.another().active(25, "REQ", qpn=0x778)
+    assert "It is back since (REQ after 8 s, frame 7) with QPN 0x000777" in run(talk, until=60).only("S12").message
+
+
 def test_s12_silent_when_answered_repeated_not_yet_due_or_never_to_be_repeated():
     talk = dying()
     talk.passive(1.01, "DREP")
