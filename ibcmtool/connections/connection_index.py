@@ -182,25 +182,33 @@ class ConnectionIndex:
     def conflicts(self, connection: Connection, end: End, peer: End, time: int) -> tuple[Conflict, ...]:
         """Earlier connections that have a claim to `end`'s QPN (same CA GUID): open, or in timewait for some side.
 
-        At most two: the last one that used it, and the last one of those with this peer, which may hold it still.
-        XRC shares QPNs on purpose.
+        Few: the last one that used it, the last one of those with this peer, which may hold it still, and the newest
+        attempt behind that whose answer was not captured. XRC shares QPNs on purpose.
         """
         if not (end.ca_guid and end.qpn) or is_xrc(connection):
             return ()
         found: list[Conflict] = []
-        newest = True
+        newest, attempts = True, 0
         for other, role in reversed(self._holders.get((end.ca_guid, end.qpn), ())):
             if other is connection or other is connection.proxied_copy_of or is_xrc(other):
                 continue
             if other.reply is None and other.closed is not None:
                 continue  # refused or unanswered: it never used the QPN
-            same_peer = _is_peer(other.peer(role), peer)
-            if (newest or same_peer) and _constrains(other, time):
+            same_peer, unanswered = _is_peer(other.peer(role), peer), is_unanswered(other)
+            attempts += unanswered
+            if (newest or same_peer) and (not unanswered or attempts == 1) and _constrains(other, time):
                 found.append(conflict_with(other, role, peer)._replace(newest=newest))
-            if same_peer:
+            if same_peer and not unanswered:
+                if other.peer(role).state not in CLOSED_STATES:  # while it has this one it takes none of the attempts
+                    found = [conflict for conflict in found if not is_unanswered(conflict.other)]
                 break
             newest = False
         return tuple(reversed(found))
+
+
+def is_unanswered(connection: Connection) -> bool:
+    """Whether nothing shows that its REQ was accepted."""
+    return connection.reply is None and connection.passive.comm_id is None and connection.established is None
 
 
 def conflict_with(other: Connection, owner: Role, peer: End) -> Conflict:

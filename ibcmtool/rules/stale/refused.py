@@ -61,6 +61,8 @@ def stale_refused_elsewhere(connection: Connection, event: Event, context: Conte
         elsewhere = old.end(conflict.owner).address != connection.end(role).address
         if not elsewhere or not conflict.same_peer or conflict.peer_state in CLOSED_STATES:
             continue
+        if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
+            continue  # who lived on while the other one spoke cannot be known
         if not context.witness.two_machines(conflict, connection.end(role), connection.opened):
             dreqs = [s for s in of_type(old, "DREQ", sender=holder) if s.message.time >= reject.message.time]
             yield from _refused(connection, role, conflict, dreqs[0] if dreqs else None, context)

@@ -225,3 +225,15 @@ def test_s02_once_where_the_req_of_the_old_connection_was_not_captured():
     new.passive(60.01, "REJ", reason=10)
     old.active(60.0102, "DREQ")
     assert run(old, until=300).of("S02")[1:] == []
+
+
+def test_an_attempt_whose_refusal_was_not_captured_is_not_what_is_held():
+    old, new = refused()
+    lost = new.another(active_qpn=QPN)
+    lost.active(70, "REQ")  # its REJ 10 is lost
+    again = new.another(active_qpn=QPN)
+    again.active(80, "REQ")
+    again.passive(80.01, "REJ", reason=10)
+    result = run(old)
+    assert [connection.outcome for connection in result.connections] == ["stale", "rejected", "connecting", "rejected"]
+    assert [finding.related for finding in result.of("S02")] == [(1,), (1,)]
