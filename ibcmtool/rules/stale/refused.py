@@ -61,6 +61,8 @@ def stale_refused_elsewhere(connection: Connection, event: Event, context: Conte
         elsewhere = old.end(conflict.owner).address != connection.end(role).address
         if not elsewhere or not conflict.same_peer or conflict.peer_state in CLOSED_STATES:
             continue
+        if old.stale_by is connection and old.outcome != "stale":
+            continue  # its owner has answered since: another machine
         if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
             continue  # who lived on while the other one spoke cannot be known
         if not context.witness.two_machines(conflict, connection.end(role), connection.opened):
