@@ -155,11 +155,9 @@ class Registry:
                 return  # a second answer while the first one stands: not a new life
             self._index.release(connection)
             self._leave(connection)
-            passive.timewait = None
-        elif passive.comm_id is not None:
-            reply = connection.reply
-            if isinstance(fields, Mra) or (isinstance(reply, Rep) and reply.local_comm_id == fields.local_comm_id):
-                return
+            passive.timewait = passive.qpn = connection.reply = None
+        elif passive.comm_id is not None and (isinstance(fields, Mra) or connection.reply is not None):
+            return
         passive.comm_id = fields.local_comm_id
         if isinstance(fields, Rep):
             connection.reply = fields

@@ -5,6 +5,7 @@ No single message shows it. Bounded by the number of ports and inputs.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
@@ -72,16 +73,21 @@ class Completeness:
                 silence.frames += tuple((step.message.file, step.message.frame) for step in answers)
 
     def in_one_stretch(self, connections: Iterable[Connection]) -> bool:
-        """Whether time never went back while the messages of these connections were captured."""
-        frames: dict[int, list[int]] = {}
-        for connection in connections:
-            for step in connection.steps:
-                frames.setdefault(step.message.file, []).append(step.message.frame)
-        return not any(
-            min(numbers) < jump <= max(numbers)
-            for file, numbers in frames.items()
+        """Whether time never went back while the messages of these connections were captured.
+
+        Once it has, in one of several inputs, its clock is no longer that of the others.
+        """
+        if not any(known.jumps for known in self.inputs.values()):
+            return True
+        stretches = {
+            (file, bisect_right(self.inputs[file].jumps, frame))
+            for connection in connections
+            for step in connection.steps
+            for file, frame in ((step.message.file, step.message.frame), *((s.file, s.frame) for s in step.sightings))
             if file in self.inputs
-            for jump in self.inputs[file].jumps
+        }
+        return len(stretches) <= 1 or (
+            len({file for file, _ in stretches}) == len(stretches) and not any(stretch for _, stretch in stretches)
         )
 
     def speakers(self) -> set[Address]:

@@ -229,6 +229,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
     renewed = min(requests, default=event.time + 1)
     late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
+    late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
     if not late or gave_up != (event.kind == "REP_EXHAUSTED"):

@@ -31,7 +31,9 @@ def in_peer_timewait(
         old, holder = conflict.other, conflict.other.peer(conflict.owner)
         if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or holder.timewait is None:
             continue
-        if holder.timewait.start <= time < holder.timewait.minimum and context.covered(old, last_activity(old, time), time):
+        if holder.timewait.start <= time < holder.timewait.minimum and context.covered(
+            old, last_activity(old, time), time
+        ):
             return old, holder, holder.timewait
     return None
 
