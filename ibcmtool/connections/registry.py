@@ -91,7 +91,7 @@ class Registry:
             return match
         connection, sender = match
         if sender == "passive" and isinstance(fields, (Rep, Mra)):
-            if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
+            if connection.reply is not None and _is_another(connection, fields):
                 connection = self._twin(connection, message) or self._phantom(connection, message) or connection
             self._bind(connection, message, fields)
         elif connection.passive.comm_id is None and not isinstance(fields, (Rej, SidrRep)):
@@ -174,3 +174,11 @@ class Registry:
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+
+def _is_another(connection: Connection, fields: Rep | Mra) -> bool:
+    """Whether this is the answer of another passive end than the REP that was captured: by its id, or by its QPN."""
+    reply = connection.reply
+    if connection.passive.comm_id != fields.local_comm_id:
+        return True
+    return isinstance(fields, Rep) and isinstance(reply, Rep) and reply.local_qpn != fields.local_qpn

@@ -125,7 +125,10 @@ class Trace:
         # Before the first that was captured, or a copy of one that is not remembered.
         if message.time - self.last.time > LATEST:
             return False
-        return psn >= NEAR_ZERO or ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
+        if psn >= NEAR_ZERO:
+            return True
+        self.breaks.append(Break(self.last, message, 0, restart=False))  # or a new life's
+        return ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
 
 
 def _is_within(psn: int, gap: Break) -> bool:
@@ -185,6 +188,13 @@ class Traces:
             elif trace.first.time <= start and trace.last.time >= end:
                 return None  # this one has all of it
         return found
+
+    def fall(self, address: Address, start: int, end: int) -> Break | None:
+        """Where the numbers of a port began anew as by a wrap or a late message: a restart may look the same."""
+        for gap in self._breaks(address):
+            if not gap.restart and start < gap.after.time <= end and (gap.after.psn or 0) < (gap.before.psn or 0):
+                return gap
+        return None
 
     def runs_on(self, address: Address, start: int, end: int) -> bool:
         """Whether some input shows that nothing of this port was missed from `start` to `end`, and that it lived on."""

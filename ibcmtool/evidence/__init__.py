@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from ibcmtool.connections.traces import DISORDER, LONGEST_GAP, PSN_RANGE
-from ibcmtool.model import Confidence, Connection, Implementation, Step, Timewait
+from ibcmtool.model import Confidence, Connection, End, Implementation, Step, Timewait
 from ibcmtool.packets import CmMessage
 
 Assumption = Literal[
@@ -80,6 +80,14 @@ def in_order(earlier: CmMessage, later: CmMessage) -> Ground:
     if later.time - earlier.time <= DISORDER:
         return weakened("order")
     return proved("order") if earlier.file == later.file else unopposed("order")
+
+
+def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Ground:
+    """The shortest timewait of an end was not over at `time`, even if its DREP was held up since the DREQ."""
+    own = any(step.message.time == timewait.start and step.sender == end.role for step in connection.steps)
+    asked = [step.message.time for step in connection.steps if own and step.message.type == "DREQ"]
+    length = timewait.minimum - timewait.start
+    return Ground("timer", "proved" if time < min([timewait.start, *asked]) + length else "unopposed")
 
 
 def in_timewait(timewait: Timewait, time: int) -> Ground:

@@ -86,9 +86,9 @@ class Completeness:
             for file, frame in ((step.message.file, step.message.frame), *((s.file, s.frame) for s in step.sightings))
             if file in self.inputs
         }
-        return len(stretches) <= 1 or (
-            len({file for file, _ in stretches}) == len(stretches) and not any(stretch for _, stretch in stretches)
-        )
+        if len(self.inputs) > 1:
+            return not any(jumps for _, jumps in stretches)
+        return len(stretches) <= 1
 
     def speakers(self) -> set[Address]:
         """Whoever sent a CM message, in any input."""

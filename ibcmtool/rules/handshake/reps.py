@@ -40,9 +40,9 @@ H01 = rule(
 )
 
 
-@H01.on_event("ENDED", history=matches("[^Qp]*p.*"))
+@H01.on_event("ENDED", history=matches("[^A-Zp]*p[^A-Z]*"))
 def rep_without_req(connection: Connection, event: Event, context: Context) -> Verdicts:
-    """At the end, as the capture may have the REQ late."""
+    """At the end, as the capture may have the REQ late. Who answers the REP had asked for it."""
     if connection.request is not None:
         return
     step = of_type(connection, "REP")[0]

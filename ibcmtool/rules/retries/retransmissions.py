@@ -180,7 +180,8 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
     # Some apply an MRA once: one longer wait, which may lie before the capture, tells that they heed them.
     waits = [between(a, b) for a, b in pairwise(sends(connection, step))]
     heeded = any(wait * 10 >= promised * EARLY_TENTHS for wait in waits)
-    ignores = not heeded and (arrived or (count > MRAS_LOST and connection.opened - context.start > promised))
+    seen_whole = connection.opened - context.start > promised or mras[0] is mra
+    ignores = not heeded and seen_whole and (arrived or count > MRAS_LOST)
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"
         f" {duration(exponent(fields.service_timeout))}: "

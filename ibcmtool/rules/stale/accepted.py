@@ -10,13 +10,13 @@ from operator import itemgetter
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.evidence import Ground, established, in_order, timer, weakened
+from ibcmtool.evidence import Ground, begun, established, in_order, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, End, Event, Severity, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, last_message, numbers
-from ibcmtool.rules.steps import of_type
+from ibcmtool.rules.steps import DISORDER, of_type
 from ibcmtool.values import Duration, Qpn
 
 S01 = rule(
@@ -193,12 +193,19 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     old, holder, timewait = found
     number, after = connection.active.qpn or 0, time - timewait.start
     length = timewait.likely - timewait.start
-    close = [step.message for step in old.steps if step.message.time <= timewait.start]
+    close = next((step for step in reversed(old.steps) if step.message.time <= timewait.start), old.steps[-1])
+    if any(copy.time > timewait.start for step in of_type(old, "REQ") for copy in step.sightings):
+        return  # that copy may have been accepted anew
     yield Verdict(
         f"REQ with QPN {qpn(number)} came {duration(after)} after connection {old.id} was closed, inside "
         f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",
         {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
-        (timer(timewait), *(in_order(message, answer.message) for message in close[-1:])),
+        (
+            timer(timewait),
+            in_order(close.message, answer.message),
+            begun(old, holder, timewait, time),
+            *(() if context.one_place(close, request) else (weakened("order"),)),
+        ),
         severity,
         steps=(request, answer) if answer is not request else (request,),
         related=(old,),
@@ -213,6 +220,6 @@ def _answered(connection: Connection, answer: Step) -> tuple[Step, int]:
     """
     sent = of_type(connection, "REQ")
     times = [(time, step) for step in sent for time in (step.message.time, *(copy.time for copy in step.sightings))]
-    asked = [one for one in times if one[0] <= answer.message.time] or times[:1]
+    asked = [one for one in times if one[0] <= answer.message.time + DISORDER] or times[:1]
     time, request = max(asked, key=itemgetter(0))
     return request, time
