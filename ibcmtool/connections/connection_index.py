@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.matching import is_xrc
-from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
+from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
 
@@ -107,12 +107,13 @@ class ConnectionIndex:
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
         of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
-        if of_req and (found is None or found[0].closed is not None):
-            # Of a CM that always uses the same ids an answer belongs to the newest life without one, or by its TID.
-            known = self._active_ids.get(remote, ())
-            found = _newest(
-                [one for one in known if one.passive.comm_id is None or _copies_tid(one, message)], "passive", message
-            )
+        if of_req and (found is None or not _copies_tid(found[0], message)):
+            # A CM may always use the same ids: the TransactionID tells its lives apart, else the newest has no answer.
+            over, known = found, self._active_ids.get(remote, ())
+            found = _newest([one for one in known if _copies_tid(one, message)], "passive", message)
+            found = found or _newest([one for one in known if one.passive.comm_id is None], "passive", message)
+            if found is None and over is not None and over[0].closed is None:
+                found = over
         if found is None or (message.type == "RTU" and found[0].closed is not None):
             found = self._without_reply(local, remote, message) or found
         return found
@@ -164,10 +165,11 @@ class ConnectionIndex:
             return (as_passive[0], "passive")
         candidates: list[Match] = [(connection, "active") for connection in as_active or ()]
         candidates += [(connection, "passive") for connection in as_passive or ()]
-        for match in reversed(candidates):
-            if _fits(*match, message):
-                return match
-        return None
+        fitting = [match for match in reversed(candidates) if _fits(*match, message)]
+        if isinstance(message.fields, Dreq):  # of a CM that always uses the same ids
+            named = message.fields.remote_qpn
+            return next((match for match in fitting if match[0].peer(match[1]).qpn == named), next(iter(fitting), None))
+        return next(iter(fitting), None)
 
     # -- who else holds it? ----------------------------------------------------------------------------------------
 

@@ -128,7 +128,10 @@ class Trace:
         # Before the first that was captured, or a copy of one that is not remembered.
         if message.time - self.last.time > LATEST:
             return False
-        return psn >= NEAR_ZERO or ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
+        if psn >= NEAR_ZERO:
+            return True
+        self.breaks.append(Break(self.last, message, 0, restart=False))  # or a new life's
+        return ((self.first.psn or 0) - psn) % PSN_RANGE < OVERTAKEN
 
 
 def _is_within(psn: int, gap: Break) -> bool:

@@ -101,7 +101,7 @@ class Registry:
             return match
         connection, sender = match
         if sender == "passive" and isinstance(fields, (Rep, Mra)):
-            if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
+            if connection.reply is not None and _is_another(connection, fields):
                 connection = self._twin(connection, message) or self._phantom(connection, message) or connection
             self._bind(connection, message, fields)
         elif connection.passive.comm_id is None and not isinstance(fields, (Rej, SidrRep)):
@@ -185,11 +185,9 @@ class Registry:
                 return  # a second answer while the first one stands: not a new life
             self._index.release(connection)
             self._leave(connection)
-            passive.timewait = None
-        elif passive.comm_id is not None:
-            reply = connection.reply
-            if isinstance(fields, Mra) or (isinstance(reply, Rep) and reply.local_comm_id == fields.local_comm_id):
-                return
+            passive.timewait = passive.qpn = connection.reply = None
+        elif passive.comm_id is not None and (isinstance(fields, Mra) or connection.reply is not None):
+            return
         passive.comm_id = fields.local_comm_id
         if isinstance(fields, Rep):
             connection.reply = fields
@@ -231,3 +229,11 @@ def _is_phantoms(connection: Connection, sender: Role, fields: Paired | SidrRep)
         and passive.restarted is None
         and passive.comm_id not in (None, fields.local_comm_id)
     )
+
+
+def _is_another(connection: Connection, fields: Rep | Mra) -> bool:
+    """Whether this is the answer of another passive end than the REP that was captured: by its id, or by its QPN."""
+    reply = connection.reply
+    if connection.passive.comm_id != fields.local_comm_id:
+        return True
+    return isinstance(fields, Rep) and isinstance(reply, Rep) and reply.local_qpn != fields.local_qpn

@@ -6,6 +6,7 @@ of ports and inputs.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -99,16 +100,21 @@ class Traces:
         return self._unnumbered.union(*(known.counts() for known in self.inputs.values()))
 
     def in_one_stretch(self, steps: Iterable[Step]) -> bool:
-        """Whether time never went back while these messages were captured."""
-        frames: dict[int, list[int]] = {}
-        for step in steps:
-            frames.setdefault(step.message.file, []).append(step.message.frame)
-        return not any(
-            min(numbers) < jump <= max(numbers)
-            for file, numbers in frames.items()
+        """Whether time never went back while these messages were captured.
+
+        Once it has, in one of several inputs, its clock is no longer that of the others.
+        """
+        if not any(known.jumps for known in self.inputs.values()):
+            return True
+        stretches = {
+            (file, bisect_right(self.inputs[file].jumps, frame))
+            for step in steps
+            for file, frame in ((step.message.file, step.message.frame), *((s.file, s.frame) for s in step.sightings))
             if file in self.inputs
-            for jump in self.inputs[file].jumps
-        )
+        }
+        if len(self.inputs) > 1:
+            return not any(jumps for _, jumps in stretches)
+        return len(stretches) <= 1
 
     def restart(self, address: Address, start: int, end: int) -> Break | None:
         """The first restart of a port that happened between two messages of it, the later one in (start, end]."""
@@ -134,6 +140,13 @@ class Traces:
             elif trace.first.time <= start and trace.last.time >= end:
                 return None  # this one has all of it
         return found
+
+    def fall(self, address: Address, start: int, end: int) -> Break | None:
+        """Where the numbers of a port began anew as by a wrap or a late message: a restart may look the same."""
+        for gap in self._breaks(address):
+            if not gap.restart and start < gap.after.time <= end and (gap.after.psn or 0) < (gap.before.psn or 0):
+                return gap
+        return None
 
     def runs_on(self, address: Address, start: int, end: int) -> bool:
         """Whether some input shows that nothing of this port was missed from `start` to `end`, and that it lived on."""

@@ -61,6 +61,9 @@ class Witness:
         restart = self._traces.restart(port, start, end)
         if restart is not None:
             return Ground("same life", "refuted", _restarted(restart), _frames(restart))
+        fall = self._traces.fall(port, start, end)
+        if fall is not None:
+            return Ground("same life", "weakened", f"perhaps {_restarted(fall)}", _frames(fall))
         return Ground("same life", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
 
     def same_machine(self, before: End, now: End, start: int, end: int) -> Ground:

@@ -85,6 +85,17 @@ class Context:
         """
         return self.coverage.watched((connection.active.address, connection.passive.address), start, end)
 
+    def one_place(self, one: Step, other: Step) -> bool:
+        """Whether both were captured at one place, and so by one clock."""
+        if not self.coverage.several:
+            return True
+        places = self.coverage.places()
+        seen, too = (
+            {places[file] for file in (step.message.file, *(copy.file for copy in step.sightings))}
+            for step in (one, other)
+        )
+        return not seen.isdisjoint(too)
+
     def covered(self, connection: Connection, start: int, end: int) -> bool:
         """Whether inputs that show this connection were recording all the time from `start` to `end`."""
         return self.watched(connection, start, end) == end - start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, times
@@ -68,6 +68,8 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
 
 def _after_rej_by_others(step: Step, reject: Step) -> bool:
     """Whether this message after a REJ is left to H02, or no wonder."""
+    if reject.sender == "active" and rej_reason(reject) == STALE_CONNECTION:
+        return True  # of a REP: Linux goes on with its REQ
     if step.message.type == "REP":
         return reject.sender == "passive" or rej_reason(reject) == TIMEOUT
     # The REJ was lost, and a REQ came again that the capture has late or not at all.

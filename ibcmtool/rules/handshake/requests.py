@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from ibcmtool.connections.timers import max_cm_retries, response_wait
@@ -44,6 +45,7 @@ H18 = rule(
     " backlog.",
 )
 
+LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
 COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
 BELOW: Final = "below the CM drops the REQs (with soft RoCE perhaps the host's firewall)."
 IF_NOT: Final = "if not, see whether the host is up, then look at the network."
@@ -130,6 +132,7 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),
             *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
             *((unopposed("timer"),) if limited else ()),
+            *((weakened("complete"),) if _waited_longer(tries, wait) else ()),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",
@@ -152,6 +155,11 @@ def _heard_of(context: Context, connection: Connection, first: Step, *, responsi
     return (
         f"that address has answered nothing since {where}, a {question.type} {duration(between(since, first))} before"
     )
+
+
+def _waited_longer(tries: list[Step], wait: int) -> bool:
+    """Whether the requester waited so long between two REQs that it must have got an MRA, which was not captured."""
+    return any(between(a, b) > LONG_WAITS * wait for a, b in pairwise(tries))
 
 
 def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:

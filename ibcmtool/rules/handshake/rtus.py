@@ -15,7 +15,7 @@ from ibcmtool.formatting import comm_id, count, duration, end_name, times
 from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches
+from ibcmtool.rules.conditions import matches
 from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
 from ibcmtool.values import CommId, Duration, known
 
@@ -34,14 +34,12 @@ H04 = rule(
 )
 
 
-def _unmatched(connection: Connection, step: Step) -> bool:
-    """Whether this RTU names another id than the REP gave."""
-    reply = connection.reply
-    return isinstance(reply, Rep) and reply.local_comm_id != fields_of(step, Rtu).remote_comm_id
-
-
-@H04.on_step("RTU", history=first, when=_unmatched, needs=("request",))
-def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdicts:
+@H04.on_event("ENDED", history=matches("(?=.*p).*U.*"), needs=("request",))
+def rtu_unmatched(connection: Connection, event: Event, context: Context) -> Verdicts:
+    """At the end, as its REP may be captured after it."""
+    step = next((step for step in connection.steps if step.message.type == "RTU"), None)
+    if step is None or step.disposition != "ignored":
+        return
     named = fields_of(step, Rtu).remote_comm_id
     replies = of_type(connection, "REP")
     given = [fields_of(reply, Rep).local_comm_id for reply in replies]
@@ -52,8 +50,8 @@ def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdi
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
         {"remote_comm_id": known(CommId, named), "reply_comm_id": known(CommId, given[-1])},
-        (context.witness.complete(connection.passive.address, replies[0].message.time, step.message.time),),
-        steps=(replies[-1], step),
+        (context.witness.silent(connection.passive.address, replies[0].message.time, step.message.time),),
+        steps=(replies[0], step),
     )
 
 
@@ -115,6 +113,7 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
         (context.witness.complete(connection.active.address, tries[0].message.time, event.time),),
+        "info" if connection.late_duplicate_of else None,  # a phantom, that nobody asked for (T07)
         steps=(tries[0], tries[-1]),
     )
 
@@ -229,6 +228,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
     renewed = min(requests, default=event.time + 1)
     late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
+    late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
     if not late or gave_up != (event.kind == "REP_EXHAUSTED"):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibcmtool.connections.timewait_models import MODELS
-from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.evidence import begun, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Conflict, Connection, Step, Timewait
@@ -62,7 +62,14 @@ T01 = rule(
 @T01.on_step("REQ", "REP", history=first, when=entangled)
 def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     for conflict, timewait in _reuses(connection, step, context, surely=True):
-        yield _early(connection, step, conflict, timewait, timewait.minimum, "the shortest possible timewait of")
+        verdict = _early(
+            connection, step, context, conflict, timewait, timewait.minimum, "the shortest possible timewait of"
+        )
+        grounds = (
+            begun(conflict.other, conflict.other.end(conflict.owner), timewait, step.message.time),
+            *verdict.rests_on,
+        )
+        yield verdict._replace(rests_on=grounds)
 
 
 T02 = rule(
@@ -85,15 +92,23 @@ def reused_early(connection: Connection, step: Step, context: Context) -> Verdic
     for conflict, timewait in _reuses(connection, step, context, surely=False):
         if step.message.time < timewait.likely and not timewait.assumed:
             limit = f"the timewait that {MODELS[timewait.model].owner} keeps,"
-            verdict = _early(connection, step, conflict, timewait, timewait.likely, limit)
-            yield verdict._replace(rests_on=(unopposed("timer"),))
+            verdict = _early(connection, step, context, conflict, timewait, timewait.likely, limit)
+            yield verdict._replace(rests_on=(unopposed("timer"), *verdict.rests_on))
         else:
-            verdict = _early(connection, step, conflict, timewait, timewait.maximum, "the longest possible timewait of")
+            verdict = _early(
+                connection, step, context, conflict, timewait, timewait.maximum, "the longest possible timewait of"
+            )
             yield verdict._replace(rests_on=(weakened("timer"),), severity="info")
 
 
 def _early(
-    connection: Connection, step: Step, conflict: Conflict, timewait: Timewait, limit: int, what: str
+    connection: Connection,
+    step: Step,
+    context: Context,
+    conflict: Conflict,
+    timewait: Timewait,
+    limit: int,
+    what: str,
 ) -> Verdict:
     """The verdict on a reuse before `limit`, the end of `what`."""
     old, end = conflict.other, conflict.other.end(conflict.owner)
@@ -120,6 +135,7 @@ def _early(
             "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
             "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
+        () if not close or context.one_place(close[0], step) else (weakened("order"),),
         related=(old,),
     )
 

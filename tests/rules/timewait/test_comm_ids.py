@@ -10,13 +10,28 @@ from ibcmtool.values import Duration
 
 
 def test_t03_an_id_given_away_twice():
-    old = Conversation()
+    old = Conversation(Host("10.0.0.1", psn=100))
     old.establish(0)
     new = old.another(active_qpn=0x99)
     new.comm_ids["active"] = old.comm_ids["active"]
     new.active(5, "REQ", tid=12345)
     finding = run(old).only("T03")
     assert (finding.severity, finding.confidence, finding.related) == ("error", "probable", (1,))
+
+
+def test_t03_accuses_nobody_who_may_have_closed_unseen():
+    """A CM with fixed ids has one life after the other."""
+    for skipped, dreq in ((1, False), (0, True)):
+        old = Conversation(Host("10.0.0.1", psn=100))
+        old.establish(0)
+        if dreq:
+            old.active(1, "DREQ")
+        for _ in range(skipped):
+            old.hosts["active"].next_psn()
+        new = old.another(active_qpn=0x99)
+        new.comm_ids["active"] = old.comm_ids["active"]
+        new.active(5, "REQ", tid=12345)
+        assert run(old).only("T03").severity == "info"
 
 
 def test_t03_silent_for_a_repetition_another_ca_and_long_after_the_close():
