@@ -61,6 +61,7 @@ class InputInfo:
     cm_messages: int = 0
     first_time: int | None = None
     last_time: int | None = None
+    end_time: int | None = None  # of its last frame, which need not be the latest
     truncated: bool = False  # the input ends in the middle of a record, or is damaged
     timeless: bool = False  # its frames have no times, or made-up ones
     damage: str = ""  # where and what, one line

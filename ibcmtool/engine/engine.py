@@ -89,18 +89,26 @@ class Engine:
         """So many packets of an input were lost so far, before they could be read."""
         self.inputs[file].dropped = packets
 
+    def stray(self, file: int, number: int, ahead: int, time: int) -> None:
+        """A frame of an input, told before it is fed, is dated so far (ns) ahead; it is taken as of `time`."""
+        self.judge.stray(file, number, ahead, time)
+
     # -- frames and time ------------------------------------------------------------------------------------------
 
-    def feed(self, frame: Frame, place: tuple[int, int] | None = None, *, watch: bool = True) -> Item | None:
+    def feed(
+        self, frame: Frame, place: tuple[int, int] | None = None, *, watch: bool = True, time: int | None = None
+    ) -> Item | None:
         """One frame, with all the records that it and its time bring. Returns what it told of; None: nothing.
 
         place: input and frame number that records name instead of the frame's. watch: whether data packets count.
+        time: by which the frame is taken instead of its own.
         """
         if self._redact is not None:
             frame = self._redact(frame)
-        item: Item | None = self._decoder(frame, self._tracker.watched.qpns if watch else (), place)
+        taken = frame if time is None else frame._replace(time=time)
+        item: Item | None = self._decoder(taken, self._tracker.watched.qpns if watch else (), place)
         if item is None:
-            item = neighbour(frame if place is None else frame._replace(file=place[0], number=place[1]))
+            item = neighbour(taken if place is None else taken._replace(file=place[0], number=place[1]))
         if item is not None:
             self.take(item, frame)
         return item

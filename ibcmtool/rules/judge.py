@@ -85,6 +85,10 @@ class Judge:
         """A CM message, before its events; of each input in its order."""
         self.context.completeness.note(message)
 
+    def stray(self, file: int, number: int, ahead: int, time: int) -> None:
+        """A frame that is dated so far (ns) ahead that it is taken as of `time`."""
+        self.context.completeness.stray(file, number, ahead, time)
+
     def neighbour(self, neighbour: Neighbour) -> None:
         """What the capture tells beside CM messages: who has an IP address."""
         self.context.neighbour(neighbour)

@@ -55,6 +55,10 @@ class Completeness:
             else:
                 numbers.jump(psn)
 
+    def stray(self, file: int, number: int, ahead: int, time: int) -> None:
+        """A frame, of a number yet to come, is dated so far (ns) ahead; it is taken as of `time`."""
+        self.inputs.setdefault(file, Input(time)).stray(number, ahead, time)
+
     def ended(self, connection: Connection) -> None:
         """A connection with all that was seen of it."""
         self.exchanges += 1
@@ -72,7 +76,7 @@ class Completeness:
                 silence.frames += tuple((step.message.file, step.message.frame) for step in answers)
 
     def in_one_stretch(self, connections: Iterable[Connection]) -> bool:
-        """Whether time never went back while the messages of these connections were captured."""
+        """Whether time went on as it should while the messages of these connections were captured."""
         frames: dict[int, list[int]] = {}
         for connection in connections:
             for step in connection.steps:
@@ -92,15 +96,17 @@ class Completeness:
 class Input:
     """Who speaks in one input, and its times."""
 
-    __slots__ = ("frame", "jumps", "largest", "latest", "previous", "sources", "steps", "time")
+    __slots__ = ("ahead", "frame", "jumps", "largest", "latest", "previous", "sources", "steps", "strays", "time")
 
     def __init__(self, time: int) -> None:
         self.sources: dict[Address, Numbers] = {}
         self.latest = self.previous = time
-        self.jumps: list[int] = []  # frames at which time goes back, the first ones
+        self.jumps: list[int] = []  # frames at which time goes back, and around strays: the first ones
         self.largest = 0  # step back, in ns
         self.frame = self.time = 0  # of the message that makes it
         self.steps = 0  # messages that are earlier than one before them by more than DISORDER
+        self.ahead: tuple[int, int, int] | None = None  # the first stray: frame, ns ahead, time by which it is taken
+        self.strays = 0
 
     def step_back(self, message: CmMessage) -> None:
         """A message that is earlier than one before it."""
@@ -110,6 +116,13 @@ class Input:
             self.jumps.append(message.frame)
         if back > self.largest:
             self.largest, self.frame, self.time = back, message.frame, message.time
+
+    def stray(self, number: int, ahead: int, time: int) -> None:
+        """A frame from the future: it belongs to no stretch of time."""
+        self.ahead = self.ahead or (number, ahead, time)
+        self.strays += 1
+        if len(self.jumps) < MOST_JUMPS:
+            self.jumps += [number, number + 1]
 
 
 class Numbers:
