@@ -68,6 +68,7 @@ class InputInfo:
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
     cut_messages: int = 0  # CM messages among them whose MAD lost bytes
     dropped: int = 0  # packets that were lost before they could be captured, as their source counted them
+    sees_host: bool = False  # it sees every CM message of its host, but for those that it counts as lost
     made_up: bool = False  # its packets were built around bare MADs: PSN, ICRC and headers say nothing
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
     clock_given: bool = False  # that offset was given by hand, not found from packets

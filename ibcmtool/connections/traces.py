@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ibcmtool.connections.matching import same_mad
+from ibcmtool.connections.watched_hosts import WatchedHosts
 from ibcmtool.packets import Address, CmMessage
 
 PSN_RANGE: Final = 1 << 24
@@ -132,6 +133,7 @@ class Traces:
 
     def __init__(self) -> None:
         self.inputs: dict[int, dict[Address, Trace]] = {}  # by input and sender
+        self.hosts = WatchedHosts()
         self._unnumbered: set[Address] = set()
 
     def note(self, message: CmMessage) -> Standing:

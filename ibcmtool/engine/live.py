@@ -95,13 +95,14 @@ class Session:
         if not status.info.frames and frames:
             self.engine.begins(index, frames[0].time)
         status.info.frames += len(frames)
+        status.info.sees_host = status.source.sees_host
+        self._count_losses(index, max((frame.time for frame in frames), default=None))
         for frame in frames:
             if status.strays.leaps(frame.time):
                 self._take(index, status.strays.take(frame, expected=status.expects(frame.time)))
             else:
                 self._feed(index, frame, None)
         status.waits_since = None
-        self._count_losses(index)
 
     def _take(self, index: int, several: Iterable[Taken]) -> None:
         """Frames some of which may be strays."""
@@ -163,7 +164,8 @@ class Session:
             self._count_losses(index)
         self.engine.finish()
 
-    def _count_losses(self, index: int) -> None:
+    def _count_losses(self, index: int, before: int | None = None) -> None:
+        """before: the time of what came behind that which was lost."""
         status = self.sources[index]
         if status.source.dropped != status.info.dropped:
-            self.engine.lost(index, status.source.dropped)
+            self.engine.lost(index, status.source.dropped, before)
