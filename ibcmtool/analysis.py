@@ -61,12 +61,14 @@ class InputInfo:
     cm_messages: int = 0
     first_time: int | None = None
     last_time: int | None = None
+    end_time: int | None = None  # of its last frame, which need not be the latest
     truncated: bool = False  # the input ends in the middle of a record, or is damaged
     timeless: bool = False  # its frames have no times, or made-up ones
     damage: str = ""  # where and what, one line
     cut_frames: int = 0  # frames shorter than on the wire (snap length)
     cut_messages: int = 0  # CM messages among them whose MAD lost bytes
     dropped: int = 0  # packets that were lost before they could be captured, as their source counted them
+    sees_host: bool = False  # it sees every CM message of its host, but for those that it counts as lost
     made_up: bool = False  # its packets were built around bare MADs: PSN, ICRC and headers say nothing
     clock_offset: int = 0  # ns that this input's clock is ahead of the first input's; already taken off all times
     clock_given: bool = False  # that offset was given by hand, not found from packets

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import typer
 
 from ibcmtool.cli.live_options import LiveOptions, rotation_of
@@ -19,7 +17,7 @@ def live(options: LiveOptions, filters: Filters) -> None:
     --quiet shows the final report only, for use under a service manager. Exit code as of analyze: 0 nothing as bad as
     --fail-on, 1 there was, 2 a source that this host does not have, or that was damaged.
     """
-    from ibcmtool.cli.live_session import Limits, run, stop_request
+    from ibcmtool.cli.live_session import Limits, Notes, run, stop_request
     from ibcmtool.engine.live import Session
     from ibcmtool.reports.choice import Choice, Tee
     from ibcmtool.reports.hooks import Command
@@ -48,13 +46,13 @@ def live(options: LiveOptions, filters: Filters) -> None:
         shown = Choice(sink, filters.chosen, options.min_severity, runner)
         hints = not options.quiet and not shown.shows_hints
         limits = Limits(options.duration, options.count)
-        error = run(session, reading, Tee([*recordings, shown]), stop, limits, hints=hints)
+        notes = Notes(sources, shown=shown.shows_hints)
+        error = run(session, reading, Tee([*recordings, shown]), stop, limits, notes, hints=hints)
     if runner is not None:
         runner.close()
         if runner.passed_over:
             warn(f"--exec was passed over for {runner.passed_over:,} findings: too many at once")
-    for note in chain.from_iterable(one.notes for one in sources):
-        warn(note)
+    notes.tell(last=True)
     if session.engine.evicted:
         warn(f"{session.engine.evicted:,} connections were let go before their end (--max-connections {most:,})")
     if error is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from ibcmtool.cli.output import warn
 from ibcmtool.engine.live import Session
 from ibcmtool.reports.hooks import notify
 from ibcmtool.reports.sink import Sink
+from ibcmtool.sources.live import LiveSource
 from ibcmtool.sources.live.reading import Reading
 
 WAIT = 0.1  # seconds between two looks at the clock while nothing arrives
@@ -26,6 +27,24 @@ class Limits:
 
     seconds: float | None
     messages: int | None
+
+
+class Notes:
+    """What the sources have to say that the user must know, each once. shown: a sink shows it meanwhile."""
+
+    def __init__(self, sources: Sequence[LiveSource], *, shown: bool) -> None:
+        self._sources = sources
+        self._shown = shown
+        self._told = [0] * len(sources)
+
+    def tell(self, *, last: bool = False) -> None:
+        """Write on stderr what is new; last: also what a sink has shown."""
+        if self._shown and not last:
+            return
+        for at, source in enumerate(self._sources):
+            for note in source.notes[self._told[at] :]:
+                warn(note)
+                self._told[at] += 1
 
 
 class StopRequest:
@@ -57,16 +76,17 @@ def stop_request() -> Iterator[StopRequest]:
 
 
 def run(
-    session: Session, reading: Reading, sink: Sink, stop: StopRequest, limits: Limits, *, hints: bool
+    session: Session, reading: Reading, sink: Sink, stop: StopRequest, limits: Limits, notes: Notes, *, hints: bool
 ) -> BaseException | None:
     """The whole session. Returns why a source failed, if one did.
 
-    However it ends, what was found so far is written. `hints`: say what to look at where nothing arrives.
+    However it ends, what was found so far is written. `notes`: what is told meanwhile. `hints`: say what to look at
+    where nothing arrives.
     """
     session.engine.sink = sink
     notify("READY=1")
     try:
-        return _watch(session, reading, sink, stop, limits, hints=hints)
+        return _watch(session, reading, sink, stop, limits, notes, hints=hints)
     finally:
         reading.stop()
         for batch in reading.rest():
@@ -77,7 +97,7 @@ def run(
 
 
 def _watch(
-    session: Session, reading: Reading, sink: Sink, stop: StopRequest, limits: Limits, *, hints: bool
+    session: Session, reading: Reading, sink: Sink, stop: StopRequest, limits: Limits, notes: Notes, *, hints: bool
 ) -> BaseException | None:
     begun = ticked = time.monotonic()
     while not stop.made:
@@ -87,6 +107,7 @@ def _watch(
         batch = reading.next(WAIT)
         if batch is not None:
             session.take(batch.source, batch.frames)
+            notes.tell()
             if len(batch.frames) < STORM:
                 sink.refresh(session.now())
             if batch.ended:
@@ -102,6 +123,7 @@ def _watch(
         if now - ticked >= TICK:
             ticked = now
             session.pass_time()
+            notes.tell()
             sink.refresh(session.now())
         if hints and now - begun > HINT_AFTER:
             hints = False

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import same_mad
 from ibcmtool.connections.port_trace import FEW, MOST_BREAKS, NEAR_ZERO, Break, Standing, Trace, anew
+from ibcmtool.connections.watched_hosts import WatchedHosts
 from ibcmtool.model import Step
 from ibcmtool.packets import Address, CmMessage, Transport
 
@@ -35,10 +36,12 @@ class Input:
         self.traces: dict[Address, Trace] = {}  # of the newest stretch of time
         self._earlier: dict[Address, Count] = {}  # of the stretches before it
         self.latest = self.previous = time
-        self.jumps: deque[int] = deque(maxlen=MOST_JUMPS)  # frames with which a new stretch begins
+        self.jumps: deque[int] = deque(maxlen=MOST_JUMPS)  # frames at which time goes back, and around strays
         self.largest = 0  # step back, in ns
         self.frame = self.time = 0  # of the message that makes it
         self.steps = 0  # messages that are earlier than one before them by more than DISORDER
+        self.ahead: tuple[int, int, int] | None = None  # the first stray: frame, ns ahead, time by which it is taken
+        self.strays = 0
 
     def step_back(self, message: CmMessage) -> None:
         """A message that is earlier than one before it."""
@@ -50,6 +53,12 @@ class Input:
             self.traces.clear()
         if back > self.largest:
             self.largest, self.frame, self.time = back, message.frame, message.time
+
+    def stray(self, number: int, ahead: int, time: int) -> None:
+        """A frame from the future: it belongs to no stretch of time."""
+        self.ahead = self.ahead or (number, ahead, time)
+        self.strays += 1
+        self.jumps += [number, number + 1]
 
     def counts(self) -> dict[Address, Count]:
         """How many packets of each port were seen, and how many are missing."""
@@ -69,6 +78,7 @@ class Traces:
 
     def __init__(self) -> None:
         self.inputs: dict[int, Input] = {}
+        self.hosts = WatchedHosts()
         self._unnumbered: set[Address] = set()
 
     def note(self, message: CmMessage) -> Standing:
@@ -95,12 +105,16 @@ class Traces:
             return "copy"  # another input has shown it already
         return standing
 
+    def stray(self, file: int, number: int, ahead: int, time: int) -> None:
+        """A frame, of a number yet to come, is dated so far (ns) ahead; it is taken as of `time`."""
+        self.inputs.setdefault(file, Input(time)).stray(number, ahead, time)
+
     def speakers(self) -> set[Address]:
         """Whoever sent a CM message, in any input."""
         return self._unnumbered.union(*(known.counts() for known in self.inputs.values()))
 
     def in_one_stretch(self, steps: Iterable[Step]) -> bool:
-        """Whether time never went back while these messages were captured.
+        """Whether time went on as it should while these messages were captured.
 
         Once it has, in one of several inputs, its clock is no longer that of the others.
         """

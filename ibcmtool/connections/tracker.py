@@ -90,7 +90,7 @@ class Tracker:
         time, kind = message.time, message.type
         if time >= self._queue.next:
             self.advance(time)
-        elif time > self._now:
+        elif time > self._now or self._now - time > DISORDER:  # the clock was set back: what is open waits
             self._now = time
         standing = self._traces.note(message)
         if standing == "restart":

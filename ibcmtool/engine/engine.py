@@ -50,7 +50,7 @@ class Engine:
         self.inputs = inputs
         self.sink = sink
         self._coverage = Coverage([info.path for info in inputs])
-        traces = Traces()
+        self._traces = traces = Traces()
         timeless = any(info.timeless for info in inputs)
         self.judge = Judge(policy, self._coverage, rules, traces, timeless=timeless)
         self._tracker = Tracker(
@@ -85,22 +85,33 @@ class Engine:
         """An input was read to its end, which is told before anything later is fed; None: it held no frame."""
         self._coverage.end(file, time)
 
-    def lost(self, file: int, packets: int) -> None:
-        """So many packets of an input were lost so far, before they could be read."""
-        self.inputs[file].dropped = packets
+    def lost(self, file: int, packets: int, before: int | None = None) -> None:
+        """So many packets of an input were lost so far, before they could be read; the newest before this time."""
+        info = self.inputs[file]
+        if before is not None:
+            self._traces.hosts.lost(file, before, packets - info.dropped)
+        info.dropped = packets
+
+    def stray(self, file: int, number: int, ahead: int, time: int) -> None:
+        """A frame of an input, told before it is fed, is dated so far (ns) ahead; it is taken as of `time`."""
+        self._traces.stray(file, number, ahead, time)
 
     # -- frames and time ------------------------------------------------------------------------------------------
 
-    def feed(self, frame: Frame, place: tuple[int, int] | None = None, *, watch: bool = True) -> Item | None:
+    def feed(
+        self, frame: Frame, place: tuple[int, int] | None = None, *, watch: bool = True, time: int | None = None
+    ) -> Item | None:
         """One frame, with all the records that it and its time bring. Returns what it told of; None: nothing.
 
         place: input and frame number that records name instead of the frame's. watch: whether data packets count.
+        time: by which the frame is taken instead of its own.
         """
         if self._redact is not None:
             frame = self._redact(frame)
-        item: Item | None = self._decoder(frame, self._tracker.watched.qpns if watch else (), place)
+        taken = frame if time is None else frame._replace(time=time)
+        item: Item | None = self._decoder(taken, self._tracker.watched.qpns if watch else (), place)
         if item is None:
-            item = neighbour(frame if place is None else frame._replace(file=place[0], number=place[1]))
+            item = neighbour(taken if place is None else taken._replace(file=place[0], number=place[1]))
         if item is not None:
             self.take(item, frame)
         return item
@@ -114,6 +125,9 @@ class Engine:
                 info.cut_messages += 1
             if info.made_up:  # what a source makes up around a MAD proves nothing
                 item = replace(item, psn=None, icrc_ok=None, headers=b"")
+                if info.sees_host and frame is not None:
+                    own = item.source if frame.direction == "out" else item.destination
+                    self._traces.hosts.note(item.file, own, item.time)
             if self._coverage.several:
                 self._coverage.note(item)
             if frame is not None and self.sink.follows:

@@ -19,6 +19,7 @@ from ibcmtool.model import Connection, Event, TimewaitModel
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
 from ibcmtool.sources.files.survey import survey
+from ibcmtool.sources.strays import in_order
 
 Progress = Callable[[int], None]
 
@@ -57,7 +58,7 @@ def stream(
             if records.held:
                 yield from records.held
                 records.held.clear()
-        ends = (info.last_time - info.clock_offset for info in infos if info.last_time is not None)
+        ends = (info.end_time - info.clock_offset for info in infos if info.end_time is not None)
         engine.advance(max(ends, default=0))
         for info in infos:
             if info.frames and not info.cm_messages:
@@ -129,6 +130,9 @@ def _merged(captures: Sequence[Capture], requests: Sequence[ScanRequest], engine
 def _frames(capture: Capture, file: int, request: ScanRequest, engine: Engine) -> Iterator[Frame]:
     """The frames of one capture that can tell of something; its end is told to the engine."""
     info = capture.info
-    for frame in capture.scan(request):
-        yield frame._replace(time=frame.time - info.clock_offset) if info.clock_offset else frame
+    for frame, time in in_order(capture.scan(request)):
+        moment = time - info.clock_offset
+        if time != frame.time:
+            engine.stray(file, frame.number, frame.time - time, moment)
+        yield frame if moment == frame.time else frame._replace(time=moment)
     engine.ends(file, None if info.last_time is None else info.last_time - info.clock_offset)

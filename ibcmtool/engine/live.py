@@ -7,18 +7,22 @@ that a packet on its way is not overtaken by the verdict that it is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibcmtool.analysis import LIVE, InputInfo, Policy
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
-from ibcmtool.formatting import SECOND
+from ibcmtool.formatting import SECOND, duration
 from ibcmtool.model import TimewaitModel
 from ibcmtool.packets import Frame, Neighbour
 from ibcmtool.sources.live import LiveSource
+from ibcmtool.sources.strays import LEAP, Strays, Taken
 
+PATIENCE: Final = 5.0  # seconds that a packet which may be a stray waits for the next one
+FAR: Final = 60 * SECOND  # ahead of the time at its source: by less, a program may hand on an old capture in fits
 GRACE: Final = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets
 
 
@@ -31,14 +35,35 @@ class SourceStatus:
     last: int | None = None  # time of its newest packet
     arrived: float = 0.0  # monotonic seconds when that came
     ended: bool = False
+    strays: Strays = field(default_factory=Strays)
+    waits_since: float | None = None  # monotonic seconds when a packet was found to wait that may be a stray
+    back: int = 0  # ns by which its time went back at most
 
     def goes_on(self, now: int) -> None:
         """A packet of this time came."""
         if self.last is None:
             self.info.first_time = now
-        if self.last is None or now > self.last:
-            self.last = self.info.last_time = now
+        back = 0 if self.last is None else self.last - now
+        if back > DISORDER and back > 2 * self.back:
+            self.back = back
+            self.note(f"time went back by {duration(back)}: nothing is judged across that")
+        if self.last is None or back < 0 or back > DISORDER:
+            self.last = now
+            self.info.last_time = max(self.info.last_time or now, now)
             self.arrived = time.monotonic()
+
+    def expects(self, moment: int) -> bool:
+        """Whether a packet may have this time: as much as that has passed, or it is of now."""
+        now = self.now()
+        return (now is not None and moment - now <= LEAP) or abs(moment - time.time_ns()) <= LEAP
+
+    def is_far(self, moment: int) -> bool:
+        """Whether a packet that none followed is a stray, if it has this time."""
+        return moment - (self.now() or 0) > FAR
+
+    def note(self, text: str) -> None:
+        """Something happened that the user must know."""
+        self.source.notes.append(f"{self.source.name}: {text}")
 
     def now(self) -> int | None:
         """The time at the source, as far as its packets tell; None before the first one."""
@@ -66,28 +91,66 @@ class Session:
 
     def take(self, index: int, frames: Sequence[Frame]) -> None:
         """A batch of one source. Messages and data packets of all sources are numbered anew, from 1."""
-        status, feed = self.sources[index], self.engine.feed
+        status = self.sources[index]
         if not status.info.frames and frames:
             self.engine.begins(index, frames[0].time)
         status.info.frames += len(frames)
+        status.info.sees_host = status.source.sees_host
+        self._count_losses(index, max((frame.time for frame in frames), default=None))
         for frame in frames:
-            item = feed(frame, (index, self._kept + 1))
-            if item is not None and not isinstance(item, Neighbour):
-                self._kept += 1
-                status.goes_on(item.time)
-        self._count_losses(index)
+            if status.strays.leaps(frame.time):
+                self._take(index, status.strays.take(frame, expected=status.expects(frame.time)))
+            else:
+                self._feed(index, frame, None)
+        status.waits_since = None
+
+    def _take(self, index: int, several: Iterable[Taken]) -> None:
+        """Frames some of which may be strays."""
+        for frame, moment in several:
+            ahead, number = frame.time - moment, self._kept + 1
+            if ahead:
+                self.engine.stray(index, number, ahead, moment)
+                self.sources[index].note(
+                    f"message {number} is dated {duration(ahead)} ahead of the one before, and taken as of that"
+                )
+            self._feed(index, frame, moment)
+
+    def _feed(self, index: int, frame: Frame, moment: int | None) -> None:
+        """One frame, taken as of `moment` instead of its own time."""
+        item = self.engine.feed(frame, (index, self._kept + 1), time=moment)
+        if item is not None and not isinstance(item, Neighbour):
+            self._kept += 1
+            self.sources[index].goes_on(item.time)
 
     def end(self, index: int) -> None:
         """A source has ended; the others go on."""
         status = self.sources[index]
         status.ended = True
+        self._take(index, status.strays.release(stray=False))
         self.engine.ends(index, status.last)
 
     def pass_time(self) -> None:
         """Let the time go on without packets: what is overdue comes to light."""
+        for index in range(len(self.sources)):
+            self._wait(index)
         now = self.now()
-        if now is not None:
+        if now is not None and all(status.strays.held is None for status in self.sources):
             self.engine.advance(now - GRACE)
+
+    def _wait(self, index: int) -> None:
+        """Tell of a packet that may be a stray, and wait for the one behind it; not for ever."""
+        status, moment = self.sources[index], time.monotonic()
+        held = status.strays.held
+        if held is None or status.last is None:
+            return
+        if status.waits_since is None:
+            status.waits_since = moment
+            ahead = duration(held.time - status.last)
+            status.note(
+                f"a packet is dated {ahead} ahead of the one before; its time counts if the next one goes on there"
+            )
+        elif moment - status.waits_since > PATIENCE:
+            self._take(index, status.strays.release(stray=status.is_far(held.time)))
 
     def now(self) -> int | None:
         """The time at the sources (ns); None before the first packet."""
@@ -95,11 +158,14 @@ class Session:
 
     def finish(self) -> None:
         """The end: every connection that is still open as it stands, then what concerns the whole."""
-        for index in range(len(self.sources)):
+        for index, status in enumerate(self.sources):
+            held = status.strays.held
+            self._take(index, status.strays.release(stray=held is not None and status.is_far(held.time)))
             self._count_losses(index)
         self.engine.finish()
 
-    def _count_losses(self, index: int) -> None:
+    def _count_losses(self, index: int, before: int | None = None) -> None:
+        """before: the time of what came behind that which was lost."""
         status = self.sources[index]
         if status.source.dropped != status.info.dropped:
-            self.engine.lost(index, status.source.dropped)
+            self.engine.lost(index, status.source.dropped, before)

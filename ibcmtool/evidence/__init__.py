@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ibcmtool.connections.port_trace import DISORDER, LONGEST_GAP, PSN_RANGE
+from ibcmtool.connections.port_trace import LONGEST_GAP, PSN_RANGE
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.model import Confidence, Connection, End, Implementation, Step, Timewait
 from ibcmtool.packets import CmMessage
 

@@ -1,4 +1,7 @@
-"""What the numbers of the ports' QP1 say for and against what a finding rests on (connections/traces.py)."""
+"""What the numbers of the ports' QP1 say for and against what a finding rests on (connections/traces.py).
+
+Where a host is watched from inside, it takes no numbers (connections/watched_hosts.py).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable
 from ibcmtool.connections.port_trace import Break
 from ibcmtool.connections.stale_duties import at_two_machines
 from ibcmtool.connections.traces import DISORDER, Traces
+from ibcmtool.connections.watched_hosts import Loss
 from ibcmtool.evidence import Ground, proved
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count
@@ -25,7 +29,12 @@ class Witness:
         gap = self._traces.gap(port, start - DISORDER, end)
         if gap is not None:
             return _incomplete(gap)
-        return Ground("complete", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
+        traces, hosts = self._traces, self._traces.hosts
+        loss = hosts.loss(port, start, end)
+        if loss is not None:
+            return _lost(port, loss)
+        lived_on = traces.runs_on(port, start, end) or hosts.missed_nothing(port, start, end)
+        return Ground("complete", "proved" if lived_on else "unopposed")
 
     def took_no_leave(self, port: Address, start: int, end: int) -> Ground:
         """This port sent nothing from `start` to `end` that ends what it had at `start`; a restart says nothing."""
@@ -95,9 +104,14 @@ class Witness:
         found: dict[Address, Ground] = {}
         for connection in connections:
             for port in (connection.active.address, connection.passive.address):
-                gap = None if port in found else self._traces.gap(port, connection.opened, end, new_lives=False)
+                if port in found:
+                    continue
+                gap = self._traces.gap(port, connection.opened, end, new_lives=False)
+                loss = self._traces.hosts.loss(port, connection.opened, end)
                 if gap is not None:
                     found[port] = _incomplete(gap)
+                elif loss is not None:
+                    found[port] = _lost(port, loss)
         return list(found.values())
 
 
@@ -107,6 +121,10 @@ def _incomplete(gap: Break) -> Ground:
         f" {gap.before.frame} and {gap.after.frame}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
     )
     return Ground("complete", "weakened", sign, _frames(gap))
+
+
+def _lost(port: Address, loss: Loss) -> Ground:
+    return Ground("complete", "weakened", f"{count(loss.events, 'event')} of the host of {address_text(port)} lost")
 
 
 def _restarted(restart: Break) -> str:

@@ -195,6 +195,26 @@ def test_a_pipe_that_stays_open_is_read_at_once(live: Callable[..., subprocess.P
     assert "closed" in out
 
 
+def test_a_frame_from_the_future_is_told_at_once_and_the_others_go_on(
+    live: Callable[..., subprocess.Popen[str]], captures: Path
+) -> None:
+    reading, writing = os.pipe()
+    process = live("-", "--lines", stdin=reading)
+    os.close(reading)
+    sample = bytearray((captures / "rping.pcap").read_bytes())
+    rep = 24 + 16 + 322  # where its record begins, with its seconds
+    sample[rep : rep + 4] = (int.from_bytes(sample[rep : rep + 4], "little") + 3600).to_bytes(4, "little")
+    os.write(writing, sample[: rep + 16 + 322])
+    lines_until(process.stderr, "a packet is dated 1 h ahead of the one before")
+    os.write(writing, sample[rep + 16 + 322 :])
+    lines_until(process.stderr, "message 2 is dated 1 h ahead of the one before, and taken as of that")
+    os.close(writing)
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert re.search(r"closed +QpUDe", out)
+    assert "X06" in out
+
+
 def test_a_duration(live: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     path = tmp_path / "silent.pcap"
     begun = time.monotonic()

@@ -50,7 +50,7 @@ def frames_of(path: Path) -> list[Frame]:
 
 def live(path: Path, batch: int, *, redact: bool = False) -> Numbers:
     """The capture as a live source delivers it that keeps up: data packets, too, in batches of this size."""
-    source: Any = SimpleNamespace(name=str(path), speed=0.0, made_up=False, dropped=0, notes=[])
+    source: Any = SimpleNamespace(name=str(path), speed=0.0, made_up=False, sees_host=False, dropped=0, notes=[])
     session, records = Session([source], "relaxed", redact=redact), Numbers()
     session.engine.sink = records
     frames = frames_of(path)

@@ -23,7 +23,9 @@ Kind = TypeVar("Kind")
 
 
 def source(**given: Any) -> Any:
-    return SimpleNamespace(**{"name": "test", "speed": 1.0, "made_up": False, "dropped": 0, "notes": [], **given})
+    return SimpleNamespace(
+        **{"name": "test", "speed": 1.0, "made_up": False, "sees_host": False, "dropped": 0, "notes": [], **given}
+    )
 
 
 def frames(path: Path) -> list[Frame]:

@@ -97,7 +97,8 @@ X06 = rule(
     clause="no specification clause: a limit of the capture",
     explanation="A CM message carries an earlier time than one that stands before it in the same input, by more than"
     " the 50 ms of disorder that several receive queues or a mirror port cause. Captures were put one behind the other"
-    " without sorting, or the clock was set while it ran. States and timers around that place may be wrong.",
+    " without sorting, or the clock was set while it ran. States and timers around that place may be wrong. A single"
+    " frame that is dated far ahead of both its neighbours moves no clock: it is taken as of the frame before it.",
     false_positives="None: it states what the times say.",
     advice="Sort the file by time (reordercap IN OUT, or mergecap of the parts) and analyze it again.",
 )
@@ -106,6 +107,16 @@ X06 = rule(
 @X06.on_capture_end
 def time_goes_back(end: CaptureEnd, context: Context) -> Verdicts:
     for file, known in sorted(context.traces.inputs.items()):
+        if known.ahead is not None:
+            frame, ahead, time = known.ahead
+            yield Verdict(
+                f"{end.inputs[file].path}: frame {frame} is dated {duration(ahead)} ahead of the frames around it, and"
+                f" taken as of the frame before it{f'; {known.strays} such frames' if known.strays > 1 else ''}.",
+                {"ahead": Duration(ahead), "frames": known.strays},
+                frames=((file, frame),),
+                time=time,
+                advice="Look at the clock of the machine that captured: another frame shows what time it was.",
+            )
         if known.largest > DISORDER:
             yield Verdict(
                 f"{end.inputs[file].path}: frame {known.frame} is {duration(known.largest)} earlier than one before it;"

@@ -15,6 +15,7 @@ def note_times(info: InputInfo, earliest: int, latest: int) -> None:
         info.first_time = earliest
     if latest > (info.last_time or 0):
         info.last_time = latest
+    info.end_time = latest or info.end_time
 
 
 class InputEnd:

@@ -19,6 +19,7 @@ class LiveSource(ABC):
 
     silence = ""  # what to look at when nothing arrives, one line
     made_up = False  # its packets are built around bare MADs: their PSN and ICRC say nothing
+    sees_host = False  # it misses no CM message that its host sends or receives, but for those that it counts
     speed = 1.0  # seconds of capture time that pass in a second
 
     def __init__(self, name: str) -> None:

@@ -152,6 +152,14 @@ def test_what_was_overwritten_is_counted(running: Running) -> None:
     assert running.source.notes[-1] == "kernel: 15 events were lost, as the kernel's buffer was read too slowly"
 
 
+def test_a_loss_is_counted_before_what_came_behind_it_is_delivered(running: Running) -> None:
+    (running.machine.instance / "per_cpu/cpu1/stats").write_text("entries: 1\noverrun: 12\n")
+    running.machine.trace((SAMPLE / "trace.txt").read_bytes())
+    running.until(lambda: bool(running.frames))
+    assert running.source.dropped == 12
+    assert running.source.sees_host
+
+
 def test_repetitions_of_what_was_sent_before_the_start(running: Running) -> None:
     lines = (SAMPLE / "trace.txt").read_bytes().splitlines(keepends=True)
     running.machine.trace(lines[1] + lines[4] + lines[1])  # a REQ twice; an RTU, which ib_mad never sends again
@@ -189,6 +197,7 @@ def test_senseless_bytes_after_sensible_ones(running: Running) -> None:
     running.close()
     assert running.error is None
     assert running.source.notes[-1] == "kernel: 1 MADs made no sense and were left out"
+    assert not running.source.sees_host
 
 
 def test_closing_while_it_runs(running: Running) -> None:

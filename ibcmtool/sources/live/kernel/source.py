@@ -65,6 +65,7 @@ class KernelSource(LiveSource):
         except OSError as error:
             raise self._kernel.refusal(self.name, error, "setting a probe") from None
         comparison.begin()
+        self.sees_host = tracing.sees_attempts
         self._comparison = comparison
         if not tracing.sees_attempts:
             self.note(f"Linux {self._kernel.release} does not tell when ib_mad sends a MAD again")
@@ -84,6 +85,7 @@ class KernelSource(LiveSource):
                 comparison.end()
             records, behind = self._read(tracing)
             if records:
+                self.dropped = max(self.dropped, tracing.lost())  # whoever takes them must know of what is missing
                 deliver(list(self._frames(records)))
             if stopped:
                 return
@@ -136,6 +138,7 @@ class KernelSource(LiveSource):
                     yield self._sent(record.time, posted.mad, posted.pair, posted.process)
             elif not self._makes_sense(record):
                 self._senseless += 1
+                self.sees_host = False
             elif isinstance(record, ReceivedMad):
                 ours, theirs = self._addresses.received(record)
                 if self._comparison is not None:

@@ -13,6 +13,7 @@ from ibcmtool.sources.files import open_stream
 from ibcmtool.sources.files.streams import FileStream
 from ibcmtool.sources.live.captured import CapturedSource, DeliveryBuffer, packets
 from ibcmtool.sources.live.source import Deliver
+from ibcmtool.sources.strays import in_order
 
 
 class Replay(CapturedSource):
@@ -37,10 +38,10 @@ class Replay(CapturedSource):
         buffer = DeliveryBuffer(deliver)
         begun, first = time.monotonic(), None
         with open_stream(FileStream(self.path), self.path, 0) as capture:
-            for frame in packets(capture, watched):
-                first = frame.time if first is None else first
+            for frame, moment in in_order(packets(capture, watched)):
+                first = moment if first is None else first
                 if self.speed:
-                    pause = begun + (frame.time - first) / SECOND / self.speed - time.monotonic()
+                    pause = begun + (moment - first) / SECOND / self.speed - time.monotonic()
                     if pause > 0:
                         buffer.flush()
                         stop.wait(pause)

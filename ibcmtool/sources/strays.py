@@ -1,0 +1,73 @@
+"""Single frames from the future: their date is wrong, not the capture, and they must not move the clock of the others.
+
+A frame that is dated far ahead of the one before is either the first after a long pause or a stray. The next frame
+tells: it goes on from there, or is far earlier. So such a frame waits for the next one. A stray is taken as of the time
+of the frame before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ibcmtool.connections.port_trace import LATEST
+from ibcmtool.packets import Frame
+
+LEAP: Final = LATEST  # ns ahead; by less, a packet may have been overtaken
+
+
+class Taken(NamedTuple):
+    """A frame, and the time (ns) by which it is to be taken: its own, unless it is a stray."""
+
+    frame: Frame
+    time: int
+
+
+class Strays:
+    """The frames of one input, in its order. Times are ns."""
+
+    def __init__(self) -> None:
+        self.held: Frame | None = None  # it waits for the next one
+        self._last: int | None = None  # time by which the newest frame was taken
+        self._doubted: tuple[int, int] | None = None  # time of one that waited in vain, and what was the last then
+
+    def leaps(self, time: int) -> bool:
+        """Whether `take` is to be asked about a frame of this time; else it can be taken as it is, and is noted."""
+        if self.held is not None or (self._last is not None and time - self._last > LEAP):
+            return True
+        self._last = time
+        return False
+
+    def take(self, frame: Frame, *, expected: bool = False) -> list[Taken]:
+        """Those that can be taken, now that this one came. expected: after a pause that is known to have been."""
+        waited = self.release(stray=self.held is not None and self.held.time - frame.time > LEAP)
+        if self._doubted is not None:
+            doubted, last = self._doubted
+            expected |= self._last == last and abs(frame.time - doubted) <= LEAP  # it was right
+        if not expected and self.leaps(frame.time):
+            self.held = frame
+            return waited
+        self._last = frame.time
+        return [*waited, Taken(frame, frame.time)]
+
+    def release(self, *, stray: bool) -> list[Taken]:
+        """The frame that waits, if one does: as what it is to be taken, now that nothing more is waited for."""
+        held, self.held = self.held, None
+        if held is None:
+            return []
+        if stray and self._last is not None:
+            self._doubted = (held.time, self._last)
+            return [Taken(held, self._last)]
+        self._last = held.time
+        return [Taken(held, held.time)]
+
+
+def in_order(frames: Iterable[Frame]) -> Iterator[Taken]:
+    """The frames of a whole input, each with the time by which it is to be taken."""
+    strays = Strays()
+    for frame in frames:
+        if strays.leaps(frame.time):
+            yield from strays.take(frame)
+        else:
+            yield Taken(frame, frame.time)
+    yield from strays.release(stray=False)
