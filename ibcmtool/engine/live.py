@@ -15,7 +15,7 @@ from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import LIVE, InputInfo, Policy, TimewaitModel
-from ibcmtool.packets import Frame, Neighbour
+from ibcmtool.packets import CmMessage, DataPacket, Frame
 from ibcmtool.sources.live import LiveSource
 
 GRACE: Final = SECOND // 2  # how far time stays behind the last packet's when it goes on without packets
@@ -71,7 +71,7 @@ class Session:
         status.info.frames += len(frames)
         for frame in frames:
             item = feed(frame, (index, self._kept + 1))
-            if item is not None and not isinstance(item, Neighbour):
+            if isinstance(item, (CmMessage, DataPacket)):
                 self._kept += 1
                 status.goes_on(item.time)
         self._count_losses(index)

@@ -13,6 +13,7 @@ from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
+from ibcmtool.rules.unreachable import reported
 from ibcmtool.values import Duration, Qpn, known
 
 H18 = rule(
@@ -120,11 +121,17 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     complete = reject is not None or exhausted
     ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
     where, advice = _vantage(context, connection, tries)
+    besides, icmp = (
+        _heard_of(context, connection, tries[0], responsive=responsive),
+        reported(context, connection, tries[0]),
+    )
+    if icmp is not None:
+        besides, advice = icmp
     yield Verdict(
         f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered"
         + (f" over {duration(span)}" if span else "")
         + (ending if complete else ", then it fell silent")
-        + f". {where}; {_heard_of(context, connection, tries[0], responsive=responsive)}.",
+        + f". {where}; {besides}.",
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
         (
             context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),

@@ -6,6 +6,7 @@ from conversation import SECOND, Conversation, Host, Records, run
 
 from ibcmtool.engine.engine import Engine
 from ibcmtool.model import Finding, InputInfo
+from ibcmtool.packets import Address, Undelivered, Unreachable
 from ibcmtool.values import Duration, Qpn
 
 NVME = 0x0000000001061144
@@ -261,6 +262,35 @@ def test_what_the_requester_sees() -> None:
     talk = Conversation(service_id=0x1000000000000048)
     talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
     assert "RDMA_CM" not in run(talk, until=60).only("H18").advice
+
+
+def errors(talk: Conversation, reason: Unreachable, reporter: Address, times: tuple[float, ...]) -> list[Undelivered]:
+    """ICMP errors about packets of the active side."""
+    ends = talk.hosts["active"].address, talk.hosts["passive"].address
+    start = talk.capture[0].time
+    return [Undelivered(0, 90, start + round(time * SECOND), reporter, *ends, reason) for time in times]
+
+
+def test_icmp_beside_unanswered_reqs() -> None:
+    """H18: the host is up, a router can't reach it, a firewall says no. What is about other packets is not told."""
+    target, router = Host("10.0.0.2").address, Host("10.0.0.254").address
+    for reason, reporter, times, says, advice in (
+        ("port", target, (0.001, 6.4), "the host is up, nothing takes UDP 4791 there (ICMP port unr", "`rdma link`"),
+        ("host", router, (3.0, 9.4), "10.0.0.254 cannot reach that host (ICMP host unreachable, tw", "a MAC address"),
+        ("network", router, (0.01,), "10.0.0.254 cannot reach that network (ICMP network unreachable, once", "a route"),
+        ("prohibited", router, (0.01,), "10.0.0.254 rejects the packets (ICMP administratively", "Let UDP port 4791"),
+    ):
+        talk = Conversation()
+        talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+        finding = run([*talk.capture, *errors(talk, reason, reporter, times)], until=60).only("H18")
+        assert says in finding.message
+        assert advice in finding.advice
+        assert finding.severity == "warning"
+    talk = Conversation()
+    talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+    other = talk.another(passive=Host("10.0.0.3"))
+    said = [*talk.capture, *errors(talk, "port", target, (-5,)), *errors(other, "port", target, (1,))]
+    assert "ICMP" not in run(said, until=60).only("H18").message
 
 
 def test_two_calls_that_become_one_connection() -> None:
