@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conversation import SECOND, Conversation, Host, Records, run
 
+from dissectors.transport import BTH, DETH, LRH
 from ibcmtool.engine.engine import Engine
 from ibcmtool.model import Finding, InputInfo
-from ibcmtool.packets import Address, Undelivered, Unreachable
+from ibcmtool.packets import Address, CmMessage, Undelivered, Unreachable
 from ibcmtool.values import Duration, Qpn
 
 NVME = 0x0000000001061144
@@ -291,6 +294,35 @@ def test_icmp_beside_unanswered_reqs() -> None:
     other = talk.another(passive=Host("10.0.0.3"))
     said = [*talk.capture, *errors(talk, "port", target, (-5,)), *errors(other, "port", target, (1,))]
     assert "ICMP" not in run(said, until=60).only("H18").message
+
+
+def packed(message: CmMessage, partition: int) -> CmMessage:
+    """The message as it stood on an InfiniBand link, in a partition."""
+    headers = LRH() / BTH(partition_key=partition) / DETH(source_qp=1)
+    return replace(message, link_type=247, headers=bytes(headers))
+
+
+def test_partition_of_unanswered_reqs() -> None:
+    """H18: told where it is not the default one, or not that of the target's own messages. No word of UDP."""
+
+    def judged(asked: int, spoken: int | None) -> Finding:
+        other = Conversation(Host("10.0.0.3", lid=3), Host("10.0.0.2", lid=2))
+        talk = other if spoken is None else other.another(Host(lid=1))
+        said = [] if spoken is None else [packed(message, spoken) for message in other.establish(0)]
+        req = talk.active(1, "REQ", max_cm_retries=1)
+        said += [packed(message, asked) for message in (req, talk.again(8, req))]
+        finding = run(said, until=60).only("H18")
+        assert "4791" not in finding.advice + finding.message
+        assert "soft RoCE" not in finding.advice
+        return finding
+
+    for asked, spoken in ((0xFFFF, None), (0xFFFF, 0xFFFF), (0x8001, 0x0001)):
+        assert "P_Key 0x" not in judged(asked, spoken).message
+    alone, other = judged(0x8001, None), judged(0x8001, 0xFFFF)
+    assert alone.message.endswith(" They went out with P_Key 0x8001.")
+    assert other.message.endswith(" They went out with P_Key 0x8001, the target was heard with 0xffff (frame 2).")
+    for finding in (alone, other):
+        assert "look for P_Key 0x8001 in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target" in finding.advice
 
 
 def test_two_calls_that_become_one_connection() -> None:
