@@ -155,10 +155,17 @@ def drep_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     if connection.established is None or dreq.sender != PEER[sender] or gap <= wait + wait // SLACK:
         return
     if context.covered(connection, dreq.message.time, step.message.time):
+        gapless = context.witness.complete(dreq.message.source, dreq.message.time, step.message.time)
+        name = end_name(connection.peer(sender))
+        again = (
+            f"Messages of {name} are missing in between: it repeated the DREQ, it seems, and that was lost on its way."
+            if gapless.strength == "weakened"
+            else f"{name} did not repeat it after {duration(wait)}: its owner had destroyed the connection by then, it"
+            " seems."
+        )
         yield Verdict(
-            f"DREP {duration(gap)} after the only DREQ, which {end_name(connection.peer(sender))} did not repeat after"
-            f" {duration(wait)}: its owner had destroyed the connection by then, it seems. Until the DREP"
-            f" {end_name(connection.end(sender))} held its half of the connection.",
+            f"DREP {duration(gap)} after the only DREQ captured. {again} Until the DREP"
+            f" {end_name(connection.end(sender))} held its half of the connection, or the DREP was under way.",
             {"gap": Duration(gap), "timeout": Duration(wait)},
             (unopposed("complete"),),
             steps=(dreq, step),

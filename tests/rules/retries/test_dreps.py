@@ -129,3 +129,17 @@ def test_drep_in_time_and_drep_of_a_repeated_dreq() -> None:
     talk.again(16.4, talk.active(10, "DREQ"))
     talk.passive(25, "DREP")
     assert "R16" not in run(talk).codes
+
+
+def test_late_drep_after_repetitions_that_were_lost() -> None:
+    """R16: the numbers of its QP1 tell that the sender of the DREQ sent more; it is not said to have gone."""
+    talk = Conversation()
+    talk.establish(0)
+    talk.active(10, "DREQ")
+    talk.hosts["active"].next_psn()
+    talk.passive(22, "DREP")
+    talk.another().active(21, "REQ")
+    finding = run(talk).only("R16")
+    assert finding.confidence == "possible"
+    assert "Messages of 10.0.0.1 are missing in between: it repeated the DREQ, it seems" in finding.message
+    assert "destroyed" not in finding.message
