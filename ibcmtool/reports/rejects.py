@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting, services
@@ -13,7 +13,8 @@ from ibcmtool.model import Connection, Finding
 from ibcmtool.reports import message_summary
 from ibcmtool.views.tally import refusing_step
 
-PROGRAM_ENDED = "H24"
+PROGRAM_ENDED, VERSION_STEP = "H24", "H25"
+NEGOTIATED = "its requester came again with a lower version: a negotiation, no failure"
 ENDED = "the program that served it ended"
 STALE = "the receiver still holds a connection with this QPN"
 NO_REASON = "the application, or the kernel for it, refused and gave no reason"
@@ -34,7 +35,7 @@ def status_named(status: int | None) -> str:
     return "SIDR status unknown" if status is None else f"SIDR status {status} {SIDR_STATUSES.get(status, 'unknown')}"
 
 
-def sentence(conn: Connection, several_files: bool, found: Iterable[Finding] = ()) -> str:
+def sentence(conn: Connection, several_files: bool, found: Sequence[Finding] = ()) -> str:
     """ "REJ 8 invalid service ID by the passive side, frame 2: nobody listens for ..."; empty without a refusal.
 
     found: the findings that concern it.
@@ -54,10 +55,12 @@ def sentence(conn: Connection, several_files: bool, found: Iterable[Finding] = (
     return f"{name}, {frame}" + (f": {meaning}" if meaning else "")
 
 
-def _meaning(conn: Connection, code: int | None, found: Iterable[Finding]) -> str:
+def _meaning(conn: Connection, code: int | None, found: Sequence[Finding]) -> str:
     assert conn.reject is not None
     if code == TIMEOUT:
         return "its sender gave up waiting"
+    if any(finding.code == VERSION_STEP for finding in found):
+        return NEGOTIATED
     if said := services.refusal_words(conn, conn.reject.message):
         return said
     if code == INVALID_SERVICE_ID:

@@ -63,6 +63,11 @@ class Context:
         if self.coverage.several:
             self.lags.note(step)
 
+    def lapsed(self, event: Event) -> None:
+        """A DREQ was not answered in time."""
+        if event.role is not None:
+            self.restarts.lapsed(event.connection, event.role)
+
     def ended(self, event: Event) -> None:
         """Nothing more is expected of a connection."""
         self.longest = max(self.longest, event.time - event.connection.opened)

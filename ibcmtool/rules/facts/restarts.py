@@ -13,7 +13,11 @@ from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import Address
 
+MOST_AWAITED = 4096  # programs, the newest
+
 Key = int | tuple[int, Address]  # the first port of a CA stands under its GUID, others under GUID and address
+
+Program = tuple[Key, Address, int | None]  # its port, and the peer and service that it connects to
 
 
 class Fall(NamedTuple):
@@ -39,6 +43,7 @@ class Restarts:
     def __init__(self) -> None:
         self._traces: dict[Key, _Trace] = {}
         self._fall: Fall | None = None
+        self._awaited: dict[Program, Step | None] = {}
 
     def note(self, step: Step) -> None:
         """A REQ or REP that became a step."""
@@ -58,6 +63,10 @@ class Restarts:
             self._fall = Fall(trace.newest, trace.request, step)
         trace.newest = step
         if request is not None:
+            if self._awaited:
+                program = key, *_asked(request)
+                if program in self._awaited and self._awaited[program] is None:
+                    self._awaited[program] = request
             trace.request = request
 
     def fall_at(self, step: Step) -> Fall | None:
@@ -65,15 +74,43 @@ class Restarts:
         fall = self._fall
         return fall if fall is not None and fall.step is step else None
 
-    def next_request(self, connection: Connection, role: Role) -> Step | None:
-        """The newest REQ of this end's port, if it went to the same peer; None where the port is not known."""
+    def lapsed(self, connection: Connection, role: Role) -> None:
+        """A DREQ of this end was not answered in time: from now on its first REQ to the same service is awaited."""
+        program = self._program(connection, role)
+        if program is not None:
+            self._awaited[program] = None
+            if len(self._awaited) > MOST_AWAITED:
+                del self._awaited[next(iter(self._awaited))]
+
+    def next_request(self, connection: Connection, role: Role, since: int) -> Step | None:
+        """The first REQ since then (ns) of this end's port to the same peer and service, as far as it was awaited.
+
+        Else the newest, if it is such a one; None where there is none, or the port is not known.
+        """
+        program = self._program(connection, role)
+        if program is None:
+            return None
+        first, trace = self._awaited.get(program), self._traces.get(program[0])
+        if first is not None and first.message.time > since:
+            return first
+        newest = None if trace is None else trace.request
+        if newest is None or newest.message.time <= since or _asked(newest) != program[1:]:
+            return None
+        return newest
+
+    def _program(self, connection: Connection, role: Role) -> Program | None:
+        """What tells the program at this end, as far as it is a requester."""
         end = connection.end(role)
         if end.ca_guid is None:
             return None
-        trace = self._traces.get(self._key(end.ca_guid, end.address))
-        request = None if trace is None else trace.request
-        return request if request and request.message.destination == connection.peer(role).address else None
+        return self._key(end.ca_guid, end.address), connection.peer(role).address, connection.service_id
 
     def _key(self, guid: int, address: Address) -> Key:
         first = self._traces.get(guid)
         return guid if first is None or first.address == address else (guid, address)
+
+
+def _asked(request: Step) -> tuple[Address, int | None]:
+    """The peer and the service that a REQ is for."""
+    fields = request.message.fields
+    return request.message.destination, fields.service_id if isinstance(fields, Req) else None

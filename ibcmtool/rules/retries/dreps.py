@@ -97,8 +97,8 @@ def _drep_missing(
 
 def _asked_again_at_last(context: Context, connection: Connection, role: Role, dreqs: list[Step]) -> str:
     """Whether the sender of the DREQs has asked its peer for a new connection since, and had waited for the retries."""
-    request = context.restarts.next_request(connection, role)
-    if request is None or between(dreqs[-1], request) <= 0:
+    request = context.restarts.next_request(connection, role, dreqs[-1].message.time)
+    if request is None:
         return ""
     after, rest = between(dreqs[0], request), between(dreqs[-1], request)
     waited = rest * 10 >= response_wait(connection.request, role).minimum * 9

@@ -212,12 +212,12 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
 
 def _came_back(context: Context, connection: Connection, role: Role, dreq: Step) -> str:
     """What is known of a new attempt since the unanswered DREQ of `role`; empty if there was none."""
-    request = context.restarts.next_request(connection, role)
+    request = context.restarts.next_request(connection, role, dreq.message.time)
     if request is None:
         return ""
     after = request.message.time - dreq.message.time
     number, before = fields_of(request, Req).local_qpn, connection.end(role).qpn
-    if after <= 0 or number is None or number == before:
+    if number is None or number == before:
         return ""  # with the same QPN it is a matter of S01 and S02
     return (
         f" It is back since (REQ after {duration(after)}, frame {request.message.frame}) with QPN {qpn(number)} "
