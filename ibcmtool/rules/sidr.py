@@ -269,7 +269,7 @@ def sidr_exhausted(connection: Connection, event: Event, context: Context) -> Ve
     if not context.completeness.in_one_stretch((connection,)):
         return
     exhausted, responsive = len(tries) >= MOST_SENDS, heard(context, connection, "passive")
-    icmp, (partition, look) = reported(context, connection, tries[0]), in_partition(context, connection, tries[0])
+    icmp, (partition, look) = reported(context, tries[0]), in_partition(context, connection, tries[0])
     besides = "other" if responsive else "no"
     yield Verdict(
         f"{len(tries)} sends of the SIDR_REQ to {end_name(connection.passive)} unanswered over"

@@ -21,16 +21,16 @@ DEFAULT_PARTITION: Final = 0xFFFF
 PARTITION: Final = 0x7FFF  # without the bit of full membership
 
 
-def reported(context: Context, connection: Connection, first: Step) -> tuple[str, str] | None:
-    """Half a sentence and advice on the target of requests from `first` on; None where no error came back."""
-    active, passive = connection.active.address, connection.passive.address
-    errors = context.undelivered.since(active, passive, first.message.time)
+def reported(context: Context, first: Step) -> tuple[str, str] | None:
+    """Half a sentence and advice on the target of messages from `first` on; None where no error came back."""
+    target = first.message.destination
+    errors = context.undelivered.since(first.message.source, target, first.message.time)
     if not errors:
         return None
     last, name = errors[-1], address(errors[-1].reporter)
     where = frames([(errors[0].file, errors[0].frame)], errors[0].file != first.message.file)
     seen = f"{times(len(errors))}, first in {where}"
-    if last.reason == "port" and last.reporter == passive:
+    if last.reason == "port" and last.reporter == target:
         return (
             f"the host is up, nothing takes UDP 4791 there (ICMP port unreachable, {seen})",
             ROCE_IS_OFF,

@@ -126,7 +126,7 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     complete = reject is not None or exhausted
     ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
     where, advice = _vantage(context, connection, tries)
-    besides, icmp = _heard_of(context, connection, tries[0], responsive), reported(context, connection, tries[0])
+    besides, icmp = _heard_of(context, connection, tries[0], responsive), reported(context, tries[0])
     if icmp is not None:
         besides, advice = icmp
     partition, look = in_partition(context, connection, tries[0])

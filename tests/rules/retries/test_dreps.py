@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.packets import Undelivered
 from ibcmtool.values import Duration
 
 
@@ -143,3 +144,16 @@ def test_late_drep_after_repetitions_that_were_lost() -> None:
     assert finding.confidence == "possible"
     assert "Messages of 10.0.0.1 are missing in between: it repeated the DREQ, it seems" in finding.message
     assert "destroyed" not in finding.message
+
+
+def test_icmp_beside_unanswered_dreqs() -> None:
+    """R07"""
+    talk = Conversation()
+    talk.establish(max_cm_retries=1)
+    dreq = talk.active(1, "DREQ")
+    talk.again(7.4, dreq)
+    target = talk.hosts["passive"].address
+    error = Undelivered(0, 90, dreq.time + 1_000_000, target, talk.hosts["active"].address, target, "port")
+    message = run([*talk.capture, error], until=100).only("R07").message
+    assert "The host is up, nothing takes UDP 4791 there (ICMP port unreachable, once, first in frame 90)." in message
+    assert "ICMP" not in run(talk, until=100).only("R07").message
