@@ -12,6 +12,7 @@ from ibcmtool import formatting, services
 from ibcmtool.connections.knowledge import knowledge
 from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address
+from ibcmtool.reports import rejects
 from ibcmtool.reports.json_messages import messages_text
 from ibcmtool.reports.json_rows import refusal_object
 from ibcmtool.views.tally import refusal_of
@@ -37,7 +38,9 @@ def connection_text(conn: Connection, display_filter: str) -> str:
 
 def _refusal_text(conn: Connection) -> str:
     refusal = refusal_of(conn)
-    return "null" if refusal is None else json.dumps(refusal_object(refusal))
+    if refusal is None:
+        return "null"
+    return json.dumps({**refusal_object(refusal), "meaning": rejects.meaning(conn) or None})
 
 
 def _end_text(conn: Connection, role: Role) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting, services
 from ibcmtool.analysis import Finding
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.matching import rej_reason
-from ibcmtool.messages import SidrRep
-from ibcmtool.model import Connection
+from ibcmtool.messages import Rej, SidrRep
+from ibcmtool.model import Connection, Step
 from ibcmtool.reports import message_summary
 from ibcmtool.views.tally import refusing_step
 
-PROGRAM_ENDED = "H24"
+PROGRAM_ENDED, VERSION_STEP = "H24", "H25"
+NEGOTIATED = "its requester came again with a lower version: a negotiation, no failure"
 ENDED = "the program that served it ended"
 STALE = "the receiver still holds a connection with this QPN"
 NO_REASON = "the application, or the kernel for it, refused and gave no reason"
@@ -35,7 +36,7 @@ def status_named(status: int | None) -> str:
     return "SIDR status unknown" if status is None else f"SIDR status {status} {SIDR_STATUSES.get(status, 'unknown')}"
 
 
-def sentence(conn: Connection, several_files: bool, found: Iterable[Finding] = ()) -> str:
+def sentence(conn: Connection, several_files: bool, found: Sequence[Finding] = ()) -> str:
     """ "REJ 8 invalid service ID by the passive side, frame 2: nobody listens for ..."; empty without a refusal.
 
     found: the findings that concern it.
@@ -45,31 +46,41 @@ def sentence(conn: Connection, several_files: bool, found: Iterable[Finding] = (
     code = reason(conn)
     if step is None or (code is None and not isinstance(fields, SidrRep)) or conn.outcome == "resolved":
         return ""
-    message = step.message
+    message, said = step.message, meaning(conn, found)
     frame = formatting.frames([(message.file, message.frame)], several_files)
-    if isinstance(fields, SidrRep):
-        name, meaning = status_named(fields.status), services.refusal_words(conn, message)
-    else:
-        by = "" if step.sender == "unknown" else f" by the {step.sender} side"
-        name, meaning = f"REJ {named(code)}{by}", _meaning(conn, code, found)
-    return f"{name}, {frame}" + (f": {meaning}" if meaning else "")
+    by = "" if step.sender == "unknown" else f" by the {step.sender} side"
+    name = status_named(fields.status) if isinstance(fields, SidrRep) else f"REJ {named(code)}{by}"
+    return f"{name}, {frame}" + (f": {said}" if said else "")
 
 
-def _meaning(conn: Connection, code: int | None, found: Iterable[Finding]) -> str:
-    assert conn.reject is not None
+def meaning(conn: Connection, found: Sequence[Finding] = ()) -> str:
+    """What the refusal of a connection says beyond its reason or status, and who it is that says so; or ""."""
+    step, code = refusing_step(conn), reason(conn)
+    if step is None:
+        return ""
     if code == TIMEOUT:
         return "its sender gave up waiting"
-    if said := services.refusal_words(conn, conn.reject.message):
+    if any(finding.code == VERSION_STEP for finding in found):
+        return NEGOTIATED
+    if said := services.refusal_words(conn, step.message):
         return said
     if code == INVALID_SERVICE_ID:
         return f"nobody listens for {services.connection_service(conn)}"
     if code == CONSUMER_REJECT:
-        if by_ended_program(found):
-            return ENDED
-        if conn.reject.sender == "passive" and "p" in conn.history:
-            return "after its REP: its program closed the connection, or ended, before it was established"
-        return without_words(services.connection_service(conn)) if conn.reject.sender == "passive" else NO_REASON
+        return ENDED if by_ended_program(found) else _without_words(conn, step)
     return STALE if code == STALE_CONNECTION else ""
+
+
+def _without_words(conn: Connection, step: Step) -> str:
+    """The same for a REJ 28 whose private data are empty, or were cut off."""
+    fields = step.message.fields
+    if isinstance(fields, Rej) and fields.private_data is None:
+        return ""
+    if step.sender != "passive":
+        return NO_REASON
+    if "p" in conn.history:
+        return "after its REP: its program closed the connection, or ended, before it was established"
+    return without_words(services.connection_service(conn))
 
 
 def by_ended_program(found: Iterable[Finding]) -> bool:

@@ -17,6 +17,7 @@ from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.rules.facts.lags import Lags
 from ibcmtool.rules.facts.ports import Ports
 from ibcmtool.rules.facts.restarts import Restarts
+from ibcmtool.rules.facts.undelivered import UndeliveredPackets
 from ibcmtool.wire.neighbours import Neighbourhood, shown
 
 
@@ -41,6 +42,7 @@ class Context:
         self.comm_ids = CommIds()
         self.completeness = Completeness()
         self.neighbourhood = Neighbourhood()
+        self.undelivered = UndeliveredPackets()
         self.start = 0  # time of the first CM message
         self.longest = 0  # ns that a connection lasted that has ended
         self.memory: defaultdict[str, dict[Hashable, Any]] = defaultdict(dict)

@@ -15,7 +15,7 @@ from ibcmtool.analysis import Finding, InputInfo, Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence import Ground, confidence, refuted
 from ibcmtool.model import EVENT_KINDS, Connection, Event, Step
-from ibcmtool.packets import Neighbour
+from ibcmtool.packets import Neighbour, Undelivered
 from ibcmtool.rules import api
 from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage
@@ -84,6 +84,10 @@ class Judge:
     def neighbour(self, neighbour: Neighbour) -> None:
         """What the capture tells beside CM messages: who has an IP address."""
         self.context.neighbour(neighbour)
+
+    def undelivered(self, undelivered: Undelivered) -> None:
+        """A packet that did not get to its port, as ICMP says."""
+        self.context.undelivered.note(undelivered)
 
     def judge(self, event: Event) -> Sequence[Finding]:
         """The findings that this event brings to light, in the order of families and codes."""

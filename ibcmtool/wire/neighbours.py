@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
+from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Neighbour
 from ibcmtool.wire import Buffer
 from ibcmtool.wire.envelope import envelope
-from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV4, IPV6, SOLICITATION
-from ibcmtool.wire.tunnels import CARRIERS, layers
+from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV6, SOLICITATION
+from ibcmtool.wire.tunnels import Layer
 
 MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
 MOST_HOLDERS = 4  # of one address
@@ -50,20 +49,10 @@ class Announcement(NamedTuple):
     vlan_ids: tuple[int, ...]
 
 
-def announcement(link_type: int, data: Buffer) -> Announcement | None:
-    """What a frame announces; None for nearly all frames. Never raises."""
-    try:
-        link = LINK_TYPES.get(link_type)
-        carried = None if link is None else link.carried(data)
-        if carried is None:
-            return None
-        kind, at = carried
-        if kind == IPV4 and data[at + 9] not in CARRIERS:
-            return None  # at once: a capture may hold much TCP
-        kind, at, tags, _ = layers(data, at, kind)[-1]
-        told = _arp_sender(data, at) if kind == ARP else _discovered(data, at) if kind == IPV6 else None
-    except (IndexError, struct.error):
-        return None
+def announcement(data: Buffer, layer: Layer) -> Announcement | None:
+    """What the innermost layer of a frame announces. May raise IndexError, struct.error."""
+    kind, at, tags, _ = layer
+    told = _arp_sender(data, at) if kind == ARP else _discovered(data, at) if kind == IPV6 else None
     if told is None or told[1][0] & 1 or not any(told[1]):  # no station's MAC address
         return None
     return Announcement(*told, named([_short(data, tag)[0] & 0xFFF for tag in range(tags, at, 4)]))
@@ -103,14 +92,6 @@ def _discovered(data: Buffer, at: int) -> tuple[bytes, bytes] | None:
             break
         at += units * 8
     return None
-
-
-def neighbour(frame: Frame) -> Neighbour | None:
-    """What a frame announces, as a record; None where it announces nothing. Never raises."""
-    told = announcement(frame.link_type, frame.data)
-    if told is None:
-        return None
-    return Neighbour(frame.file, frame.number, frame.time, Address(told.gid), told.mac, told.vlan_ids)
 
 
 def shown(message: CmMessage) -> Neighbour | None:

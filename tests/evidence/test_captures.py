@@ -22,6 +22,7 @@ LOUD = {
     "f02b_same_target_guilty": {("S01", "error", "certain"): 1},
     "f05_cloned_guid_rej10": {("X12", "warning", "probable"): 1},
     "f11_older_than_capture_stale": {("S02", "warning", "certain"): 1},
+    "f16_sidr_exhausted": {("I06", "warning", "probable"): 1},
     "f14_reuse_60x": {("T01", "error", "certain"): 59},
     "g15_icmp_port_unreachable": {("H18", "warning", "probable"): 1},
     "h32_dreq_dead_link": {("R07", "warning", "probable"): 20},

@@ -15,7 +15,7 @@ from ibcmtool import formatting, services
 from ibcmtool.connections.knowledge import knowledge
 from ibcmtool.model import Connection, End, Outcome, Role, State, Step, Timewait
 from ibcmtool.packets import Address, CmMessage, Transport
-from ibcmtool.reports import json_messages
+from ibcmtool.reports import json_messages, rejects
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text
 from ibcmtool.reports.json_messages import fields_object, messages_text
@@ -85,6 +85,7 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
             "reason": refusal.reason,
             "words": refusal.words or None,
             "by": refusal.by,
+            "meaning": rejects.meaning(conn) or None,
         },
         "messages": [message_object(step) for step in conn.steps],
     }

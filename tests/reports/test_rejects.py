@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from conversation import Conversation, run
 
+from dissectors.private_data import RDS_CM, RDS_REJ
 from ibcmtool.reports import rejects
 from ibcmtool.views.filters import concerns
 
+RDS = 0x00000000010648CA
 NVME = 0x0000000001061144
 
 
@@ -46,6 +48,25 @@ def test_who_refused_and_why(given: dict[str, Any], says: str) -> None:
     assert words.startswith(f"REJ {given['reason']} ")
     assert f"by the passive side, frame {6 if given.get('rep') or given.get('killed') else 5}: " in words
     assert says in words
+
+
+def test_a_version_step() -> None:
+    """H25: RDS asks with 4.1, then with 3.1; a requester that insists was refused."""
+    for again, says in ((RDS_CM(major_version=3), rejects.NEGOTIATED), (RDS_CM(), "RDS: INCOMPAT")):
+        talk = Conversation(service_id=RDS)
+        talk.active(0, "REQ", private_data=bytes(RDS_CM()))
+        talk.passive(0.01, "REJ", reason=28, private_data=bytes(RDS_REJ()))
+        talk.another(service_id=RDS).establish(0.02, private_data=bytes(again))
+        result = run(talk)
+        found = result.of("H25")
+        assert says in rejects.sentence(result.connections[0], False, found)
+        assert bool(found) is (says == rejects.NEGOTIATED)
+        for finding in found:
+            assert (finding.severity, finding.confidence, finding.connection) == ("info", "probable", 1)
+            assert finding.message == (
+                "RDS 18634: 10.0.0.2 refused version 4.1, and 10.0.0.1 asked again 10 ms later with version 3.1"
+                " (frame 3). So versions are negotiated: no failure."
+            )
 
 
 def test_a_sidr_request_that_is_refused() -> None:

@@ -12,9 +12,20 @@ from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches
+from ibcmtool.rules.silence import in_partition, reported
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.values import Duration, Qpn, known
+
+ADVICE: Final = (
+    "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt (as far as known,"
+    " kernels before 2019 keep it below /sys/class/infiniband_cm). If it does not rise, the REQs do not get to its CM:"
+    " see whether the host and its port are up, then look for the loss in the network ({}). If it rises, the CM has the"
+    " REQs (cm_rx_duplicates/req counts the repeated ones among them): look at the listening program, above all at its"
+    " backlog."
+)
+ROCE: Final = "drop counters, ACLs of switches; a firewall on the host can block soft RoCE only, as far as known"
+INFINIBAND: Final = "`ibqueryerrors`; the P_Keys of both ports, as a port drops those that it does not have"
 
 H18 = rule(
     "H18",
@@ -37,17 +48,12 @@ H18 = rule(
     " comes as long after the REQ as in the attempt before: the program may have been stopped. If nothing of the"
     " target's address was ever captured, its direction may be missing from the capture (then probable). Not reported"
     " when an MRA (R17), REP or REJ was seen.",
-    advice="On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt (as far"
-    " as known, kernels before 2019 keep it below /sys/class/infiniband_cm). If it does not rise, the REQs do not get"
-    " to its CM: see whether the host and its port are up, then look for the loss in the network (drop counters, ACLs"
-    " of switches; a firewall on the host can block soft RoCE only, as far as known). If it rises, the CM has the REQs"
-    " (cm_rx_duplicates/req counts the repeated ones among them): look at the listening program, above all at its"
-    " backlog.",
+    advice=ADVICE.format(ROCE),
 )
 
 LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
 COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
-BELOW: Final = "below the CM drops the REQs (with soft RoCE perhaps the host's firewall)."
+BELOW: Final = "below the CM drops the REQs"
 IF_NOT: Final = "if not, see whether the host is up, then look at the network."
 LIKE: Final = 10  # two waits that differ by less than a tenth are one limit
 MOST_REMEMBERED = 4096  # targets and requesters, the newest
@@ -122,11 +128,17 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     complete = reject is not None or exhausted
     ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
     where, advice = _vantage(context, connection, tries)
+    besides, icmp = _heard_of(context, connection, tries[0], responsive), reported(context, tries[0])
+    if icmp is not None:
+        besides, advice = icmp
+    partition, look = in_partition(context, connection, tries[0])
+    advice = advice or ADVICE.format(INFINIBAND if connection.transport == "InfiniBand" else ROCE)
+    seen = of_silence(connection) if exhausted or limited else ""
     yield Verdict(
         f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered"
         + (f" over {duration(span)}" if span else "")
         + (ending if complete else ", then it fell silent")
-        + f". {where}; {_heard_of(context, connection, tries[0], responsive=responsive)}.",
+        + f". {where}; {besides}.{partition}",
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
         (
             context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),
@@ -136,11 +148,11 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",
-        advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted or limited else advice,
+        advice=" ".join(filter(None, (look, advice, seen))),
     )
 
 
-def _heard_of(context: Context, connection: Connection, first: Step, *, responsive: bool) -> str:
+def _heard_of(context: Context, connection: Connection, first: Step, responsive: bool) -> str:
     """What was captured of the target besides."""
     since = _silent_since(context, connection.passive.address, first)
     if not responsive:
@@ -178,13 +190,14 @@ def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tup
                     f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
                     "Look for drops between the two capture points: switch counters, PFC, MTU, on RoCE a switch's ACL.",
                 )
-    shared = context.ports.shared.get(file, ())
+    shared, native = context.ports.shared.get(file, ()), connection.transport == "InfiniBand"
     if len(shared) != 1:
         return "The capture saw them at its capture point", None
     if shared[0] == connection.passive.address:
         return (
             "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
-            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}",
+            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}"
+            + (" (see its P_Keys)." if native else " (with soft RoCE perhaps the host's firewall)."),
         )
     return (
         "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",

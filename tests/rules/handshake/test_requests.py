@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conversation import SECOND, Conversation, Host, Records, run
 
+from dissectors.transport import BTH, DETH, LRH
 from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.engine import Engine
+from ibcmtool.packets import Address, CmMessage, Undelivered, Unreachable
 from ibcmtool.values import Duration, Qpn
 
 NVME = 0x0000000001061144
@@ -261,6 +265,64 @@ def test_what_the_requester_sees() -> None:
     talk = Conversation(service_id=0x1000000000000048)
     talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
     assert "RDMA_CM" not in run(talk, until=60).only("H18").advice
+
+
+def errors(talk: Conversation, reason: Unreachable, reporter: Address, times: tuple[float, ...]) -> list[Undelivered]:
+    """ICMP errors about packets of the active side."""
+    ends = talk.hosts["active"].address, talk.hosts["passive"].address
+    start = talk.capture[0].time
+    return [Undelivered(0, 90, start + round(time * SECOND), reporter, *ends, reason) for time in times]
+
+
+def test_icmp_beside_unanswered_reqs() -> None:
+    """H18: the host is up, a router can't reach it, a firewall says no. What is about other packets is not told."""
+    target, router = Host("10.0.0.2").address, Host("10.0.0.254").address
+    for reason, reporter, times, says, advice in (
+        ("port", target, (0.001, 6.4), "the host is up, nothing takes UDP 4791 there (ICMP port unr", "`rdma link`"),
+        ("host", router, (3.0, 9.4), "10.0.0.254 cannot reach that host (ICMP host unreachable, tw", "a MAC address"),
+        ("network", router, (0.01,), "10.0.0.254 cannot reach that network (ICMP network unreachable, once", "a route"),
+        ("prohibited", router, (0.01,), "10.0.0.254 rejects the packets (ICMP administratively", "Let UDP port 4791"),
+    ):
+        talk = Conversation()
+        talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+        finding = run([*talk.capture, *errors(talk, reason, reporter, times)], until=60).only("H18")
+        assert says in finding.message
+        assert advice in finding.advice
+        assert finding.severity == "warning"
+    talk = Conversation()
+    talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+    other = talk.another(passive=Host("10.0.0.3"))
+    said = [*talk.capture, *errors(talk, "port", target, (-5,)), *errors(other, "port", target, (1,))]
+    assert "ICMP" not in run(said, until=60).only("H18").message
+
+
+def packed(message: CmMessage, partition: int) -> CmMessage:
+    """The message as it stood on an InfiniBand link, in a partition."""
+    headers = LRH() / BTH(partition_key=partition) / DETH(source_qp=1)
+    return replace(message, link_type=247, headers=bytes(headers))
+
+
+def test_partition_of_unanswered_reqs() -> None:
+    """H18: told where it is not the default one, or not that of the target's own messages. No word of UDP."""
+
+    def judged(asked: int, spoken: int | None) -> Finding:
+        other = Conversation(Host("10.0.0.3", lid=3), Host("10.0.0.2", lid=2))
+        talk = other if spoken is None else other.another(Host(lid=1))
+        said = [] if spoken is None else [packed(message, spoken) for message in other.establish(0)]
+        req = talk.active(1, "REQ", max_cm_retries=1)
+        said += [packed(message, asked) for message in (req, talk.again(8, req))]
+        finding = run(said, until=60).only("H18")
+        assert "4791" not in finding.advice + finding.message
+        assert "soft RoCE" not in finding.advice
+        return finding
+
+    for asked, spoken in ((0xFFFF, None), (0xFFFF, 0xFFFF), (0x8001, 0x0001)):
+        assert "P_Key 0x" not in judged(asked, spoken).message
+    alone, other = judged(0x8001, None), judged(0x8001, 0xFFFF)
+    assert alone.message.endswith(" They went out with P_Key 0x8001.")
+    assert other.message.endswith(" They went out with P_Key 0x8001, the target was heard with 0xffff (frame 2).")
+    for finding in (alone, other):
+        assert "look for P_Key 0x8001 in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target" in finding.advice
 
 
 def test_two_calls_that_become_one_connection() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.packets import Undelivered
 from ibcmtool.values import Duration
 
 
@@ -129,3 +130,30 @@ def test_drep_in_time_and_drep_of_a_repeated_dreq() -> None:
     talk.again(16.4, talk.active(10, "DREQ"))
     talk.passive(25, "DREP")
     assert "R16" not in run(talk).codes
+
+
+def test_late_drep_after_repetitions_that_were_lost() -> None:
+    """R16: the numbers of its QP1 tell that the sender of the DREQ sent more; it is not said to have gone."""
+    talk = Conversation()
+    talk.establish(0)
+    talk.active(10, "DREQ")
+    talk.hosts["active"].next_psn()
+    talk.passive(22, "DREP")
+    talk.another().active(21, "REQ")
+    finding = run(talk).only("R16")
+    assert finding.confidence == "possible"
+    assert "Messages of 10.0.0.1 are missing in between: it repeated the DREQ, it seems" in finding.message
+    assert "destroyed" not in finding.message
+
+
+def test_icmp_beside_unanswered_dreqs() -> None:
+    """R07"""
+    talk = Conversation()
+    talk.establish(max_cm_retries=1)
+    dreq = talk.active(1, "DREQ")
+    talk.again(7.4, dreq)
+    target = talk.hosts["passive"].address
+    error = Undelivered(0, 90, dreq.time + 1_000_000, target, talk.hosts["active"].address, target, "port")
+    message = run([*talk.capture, error], until=100).only("R07").message
+    assert "The host is up, nothing takes UDP 4791 there (ICMP port unreachable, once, first in frame 90)." in message
+    assert "ICMP" not in run(talk, until=100).only("R07").message

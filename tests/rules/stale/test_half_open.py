@@ -100,9 +100,13 @@ def test_s12_a_dreq_sent_once():
 
 
 def test_s12_says_when_the_sender_is_back_with_another_qpn():
+    """The first REQ of the same program to the same service, not the newest of its host."""
     talk = dying()
+    talk.another(service_id=0x0000000001061C07).active(24, "REQ", qpn=0x776)
     talk.another().active(25, "REQ", qpn=0x777)
-    assert "It is back since (REQ after 24 s, frame 6) with QPN 0x000777" in run(talk, until=60).only("S12").message
+    talk.another().active(26, "REQ", qpn=0x778)
+    talk.another(passive=Host("10.0.0.3")).active(27, "REQ", qpn=0x779)
+    assert "It is back since (REQ after 24 s, frame 7) with QPN 0x000777" in run(talk, until=60).only("S12").message
     talk = dying()
     talk.another(passive=Host("10.0.0.9")).active(25, "REQ", qpn=0x777)
     assert "back" not in run(talk, until=60).only("S12").message
