@@ -131,6 +131,7 @@ class Tracker:
         explained = self._registry.explained(connection, step) if kind == "DREQ" else None
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
+            connection.crossing = self._registry.crossing(connection, step)
             self._mark_stale(connection, step)
         elif kind == "DREP" and connection.outcome == "stale":
             clear(connection, self._traces)

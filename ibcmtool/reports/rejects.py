@@ -36,6 +36,8 @@ def sentence(conn: Connection, several_files: bool) -> str:
 
 def _meaning(conn: Connection, code: int) -> str:
     assert conn.reject is not None
+    if conn.crossing is not None and conn.gave_way():
+        return f"its sender had called at the same time, and that came up (connection {conn.crossing.id})"
     said = message_summary.line(list(services.private_data(conn, conn.reject.message) or ()))
     if said:
         return said

@@ -216,6 +216,8 @@ def membership(connections: Iterable[Connection], groups: Iterable[Attempts]) ->
 def failure_of(connection: Connection) -> Failure | None:
     """How an attempt, or a release, failed; None for a sound connection, or one of which too little was seen."""
     if connection.outcome == "rejected":
+        if connection.gave_way():
+            return None
         return Failure("rejected", refusal_of(connection))
     if given_up_unseen(connection):
         return Failure("partial")
