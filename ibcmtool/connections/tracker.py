@@ -26,6 +26,7 @@ from ibcmtool.connections.deadlines import (
     least_wait,
     leave_timewait,
     sends,
+    timewait_over,
 )
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends, rej_reason
@@ -214,7 +215,7 @@ class Tracker:
         """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""
         for connection in self._live.values():
             for end in (connection.active, connection.passive):
-                if end.address != message.source or (end.state in OVER and end.timewait is None):
+                if end.address != message.source or (end.state in OVER and timewait_over(end, message.time)):
                     continue
                 # An end that has said nothing yet may belong to the new life.
                 if any(step.sender == end.role for step in connection.steps):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from ibcmtool import formatting
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import SEVERITIES, Connection, Finding
 from ibcmtool.reports import attempts, columns, rejects, style
 from ibcmtool.reports.calendar import Calendar
@@ -60,7 +61,7 @@ def connection_line(
     note, reason = "", None
     if isinstance(conn, Connection) and conn.outcome == "rejected":
         reason, note = rejects.reason(conn), rejects.sentence(conn, several_files)
-        retry = attempts.retry_of(conn)
+        retry = retry_of(conn)
         if note and retry is not None and retry.time is not None:
             note += f"; {attempts.retry_words(retry, calendar, conn.opened)}"
     about = conn if isinstance(conn, Brief) else brief(conn)

@@ -11,10 +11,10 @@ import pytest
 import sinks
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, attempts_of, run
 
+from ibcmtool.connections.release import Retry
 from ibcmtool.model import Analysis, InputInfo
 from ibcmtool.reports import attempts
 from ibcmtool.reports.calendar import Calendar
-from ibcmtool.views.retry import Retry
 
 UTC = Calendar("utc")
 NVME = 0x0000000001061144

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
-from ibcmtool.formatting import address, duration, end_name, qpn, times
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
+from ibcmtool.formatting import address, count, duration, end_name, qpn, times
+from ibcmtool.formatting import numbers as listed_numbers
+from ibcmtool.model import PEER, Conflict, Connection, End, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale, rejected
-from ibcmtool.rules.stale.holders import last_message, numbers
+from ibcmtool.rules.stale.holders import also_held, last_message, numbers
 from ibcmtool.rules.steps import DISORDER, between, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
-from ibcmtool.values import Duration, Time, Value
+from ibcmtool.values import Duration, Value
 
+MOST_NAMED: Final = 8  # other old connections, by number
 BESIDE: Final = 1_000_000_000  # ns after a stale refusal in which S13 sees a connection with it
 
 S02 = rule(
@@ -74,7 +77,7 @@ def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step 
         return
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
-    evidence = numbers(conflict, refused.message.time)
+    evidence: dict[str, Value | Sequence[Value]] = {**numbers(conflict, refused.message.time)}
     if conflict.other.stale_by is connection:
         yield _first_refusal(connection, dreq, conflict, kind, (refused, reject), evidence, context)
     else:
@@ -91,7 +94,7 @@ def _first_refusal(
     conflict: Conflict,
     kind: str,
     steps: tuple[Step, Step],
-    evidence: dict[str, Value],
+    evidence: dict[str, Value | Sequence[Value]],
     context: Context,
 ) -> Verdict:
     """The attempt that proved the old connection stale: who holds it, since when and until when."""
@@ -105,28 +108,32 @@ def _first_refusal(
     )
     until = f"{holder} lets go of connection {old.id} when its consumer closes it or its QP fails"
     if dreq is not None:
-        budget = retry_budget(old.request, PEER[conflict.owner])
         after, frame = dreq.message.time - reject.message.time, dreq.message.frame
         evidence["dreq_frame"] = frame
         evidence["dreq_after"] = Duration(after)
-        evidence["lets_go_at_the_latest"] = Time(dreq.message.time + budget)
+        evidence["retry_budget"] = Duration(retry_budget(old.request, PEER[conflict.owner]))
         sentence += f" The DREQ that must follow came after {duration(after)} (frame {frame})."
         if dreq.message.destination != refused.message.source:
             to, source = address(dreq.message.destination), address(refused.message.source)
             sentence += (
                 f" It goes to {to}, where connection {old.id} was made from, while this {kind} came from {source}."
             )
-        until = (
-            f"{holder} lets go of connection {old.id} when its DREQ is answered, at the latest {duration(budget)} "
-            "after it"
-        )
+        until = f"{holder} lets go of connection {old.id} when its DREQ is answered or its retries have run out"
+        if kind == "REQ":
+            until += f" (connection {connection.id} has the earliest safe retry)"
     elif conflict.peer_state == "DREQ_SENT":
         sentence += f" {holder} is already trying to close it: its DREQ is unanswered."
         until = f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end"
+    others = also_held(connection, conflict, context)
+    if others:
+        evidence["other_connections"] = [other.id for other in others[:MOST_NAMED]]
+    cause = "reboot, crash, kill, loss); its uptime and log show which."
+    if old.end(conflict.owner).restarted is not None:
+        cause = "it restarted); its log says why."
     advice = (
         f"Now: connect with another QPN, which is accepted at once, or wait. {until}; until then QPN {number} is "
-        f"refused. Then: {owner} left connection {old.id} without a DREQ that arrived (reboot, crash, kill, loss); its "
-        "uptime and log show which."
+        f"refused.{_others(others, old.peer(conflict.owner), old.end(conflict.owner))} Then: {owner} left connection "
+        f"{old.id} without a DREQ that arrived ({cause}"
     )
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
@@ -135,6 +142,20 @@ def _first_refusal(
     if reject.message.time - last < DISORDER and not context.witness.in_order(reject.message.file):
         said.append(Ground("order", "weakened", "messages are out of order around the refusal"))
     return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
+
+
+def _others(others: Sequence[Connection], holder: End, owner: End) -> str:
+    """What else the holder keeps of the host that lost a connection."""
+    if not others:
+        return ""
+    more = f" and {count(len(others) - MOST_NAMED, 'other')}" if len(others) > MOST_NAMED else ""
+    named = listed_numbers([other.id for other in others[:MOST_NAMED]])
+    shown = any(end.restarted is not None for other in others for end in (other.active, other.passive))
+    return (
+        f" {end_name(holder)} holds {count(len(others), 'older connection')} with {address(owner.address)} besides"
+        f" ({named}{more}), stale as well {'as' if shown else 'if'} that host restarted: REQs with their QPNs will be"
+        " refused, too."
+    )
 
 
 def _since(old: Connection, time: int) -> str:
@@ -147,7 +168,9 @@ def _since(old: Connection, time: int) -> str:
     )
 
 
-def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]) -> Verdict:
+def _further_refusal(
+    conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value | Sequence[Value]]
+) -> Verdict:
     """A later attempt, refused because of the same old connection."""
     old, time = conflict.other, steps[0].message.time
     holder = end_name(old.peer(conflict.owner))
