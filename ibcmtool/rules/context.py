@@ -8,8 +8,9 @@ from typing import Any
 
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence.witness import Witness
+from ibcmtool.formatting import frames
 from ibcmtool.model import Connection, Event, Policy, Step
-from ibcmtool.packets import Neighbour
+from ibcmtool.packets import CmMessage, DataPacket, Neighbour
 from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
@@ -31,8 +32,8 @@ class Context:
         self, policy: Policy = "relaxed", coverage: Coverage | None = None, traces: Traces | None = None
     ) -> None:
         self.policy: Policy = policy
-        self.witness = Witness(traces or Traces())
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
+        self.witness = Witness(traces or Traces(), several_files=self.coverage.several)
         self.ports = Ports()
         self.restarts = Restarts()
         self.lags = Lags(self.coverage)
@@ -73,6 +74,12 @@ class Context:
         if seen is not None:
             self.neighbourhood.note(seen)
         self.neighbourhood.note(neighbour)
+
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def frame(self, *packets: CmMessage | DataPacket | Neighbour) -> str:
+        """ "frame 6"; where there are several inputs "frame 2:6", as the reports name it."""
+        return frames([(packet.file, packet.frame) for packet in packets], self.coverage.several)
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 

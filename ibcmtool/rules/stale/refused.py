@@ -16,7 +16,7 @@ from ibcmtool.rules.conditions import first, refused_as_stale, rejected
 from ibcmtool.rules.stale.holders import also_held, last_message, numbers
 from ibcmtool.rules.steps import DISORDER, between, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
-from ibcmtool.values import Duration, Value
+from ibcmtool.values import Duration, FrameNumber, Value
 
 MOST_NAMED: Final = 8  # other old connections, by number
 BESIDE: Final = 1_000_000_000  # ns after a stale refusal in which S13 sees a connection with it
@@ -108,11 +108,11 @@ def _first_refusal(
     )
     until = f"{holder} lets go of connection {old.id} when its consumer closes it or its QP fails"
     if dreq is not None:
-        after, frame = dreq.message.time - reject.message.time, dreq.message.frame
-        evidence["dreq_frame"] = frame
+        after = dreq.message.time - reject.message.time
+        evidence["dreq_frame"] = FrameNumber(dreq.message.file, dreq.message.frame)
         evidence["dreq_after"] = Duration(after)
         evidence["retry_budget"] = Duration(retry_budget(old.request, PEER[conflict.owner]))
-        sentence += f" The DREQ that must follow came after {duration(after)} (frame {frame})."
+        sentence += f" The DREQ that must follow came after {duration(after)} ({context.frame(dreq.message)})."
         if dreq.message.destination != refused.message.source:
             to, source = address(dreq.message.destination), address(refused.message.source)
             sentence += (
@@ -129,7 +129,7 @@ def _first_refusal(
         evidence["other_connections"] = [other.id for other in others[:MOST_NAMED]]
     cause = "reboot, crash, kill, loss); its uptime and log show which."
     if old.end(conflict.owner).restarted is not None:
-        cause = "it restarted); its log says why."
+        cause = "it rebooted or reloaded its driver); its log says why."
     advice = (
         f"Now: connect with another QPN, which is accepted at once, or wait. {until}; until then QPN {number} is "
         f"refused.{_others(others, old.peer(conflict.owner), old.end(conflict.owner))} Then: {owner} left connection "

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from conversation import Conversation, Host, run
 
-from ibcmtool.values import Duration, Time
+from ibcmtool.values import Duration, FrameNumber, Time
 
 QPN = 0x11
 NVME = 0x0000000001061144
@@ -41,7 +41,7 @@ def test_s02_refused_and_released_as_it_must_be():
         (1,),
     )
     assert [frame for _, frame in finding.frames] == [4, 5]
-    assert finding.evidence["dreq_frame"] == 6
+    assert finding.evidence["dreq_frame"] == FrameNumber(0, 6)
     assert finding.evidence["dreq_after"] == Duration(200_000)
     assert finding.evidence["last_message"] == Duration(60_000_000_000 - 20_000_000)
     assert [c.outcome for c in result.connections] == ["stale", "rejected"]
