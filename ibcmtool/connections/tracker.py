@@ -141,6 +141,9 @@ class Tracker:
         elif kind == "DREQ" and step.disposition != "ignored":
             for refused in self._duties.settle(connection) if explained is None else (explained,):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
+        if kind == "REP":
+            for _, conflict in connection.conflicts():
+                self.watched.leave(conflict.other)  # what goes to its QPN from now on is the new holder's
         self.watched.adjust(connection)
         if self._queue.due(connection.id) > time + self._least_wait:
             # What this step sets comes no sooner than this; looking closer can wait until then.

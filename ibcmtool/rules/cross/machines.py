@@ -9,10 +9,10 @@ from ibcmtool.connections.traces import Break
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, count, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches, refused_as_stale, rejected
+from ibcmtool.rules.conditions import first, matches, rejected
 from ibcmtool.rules.steps import addresses, between, of_type
 from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
@@ -41,14 +41,27 @@ X12 = rule(
 )
 
 
+@X12.on_event("STALE_DUTY")
+def refused_for_another(connection: Connection, event: Event, context: Context) -> Verdicts:
+    for role, conflict in connection.conflicts():
+        if (
+            conflict.other is event.related
+            and conflict.other.end(conflict.owner).address != connection.end(role).address
+        ):
+            context.memory["X12"].setdefault(connection.id, []).append((role, conflict))
+    return ()
+
+
+# By then the owner of the QPN may have been heard again.
 @X12.on_event("ENDED", history=rejected, once="subject")
 def one_guid_two_machines(connection: Connection, event: Event, context: Context) -> Verdicts:
+    refusals: list[tuple[Role, Conflict]] = context.memory["X12"].pop(connection.id, [])
     reject = connection.reject
-    if reject is None or not refused_as_stale(connection, reject):
+    if reject is None:
         return
-    for role, conflict in connection.conflicts():
+    for role, conflict in refusals:
         end, old, holder = connection.end(role), conflict.other, connection.peer(role)
-        if role == reject.sender or not context.witness.two_machines(conflict, end, connection.opened):
+        if not context.witness.two_machines(conflict, end, reject.message.time):
             continue
         owner, ca = old.end(conflict.owner), end.ca_guid or 0
         heard = of_type(old, "REQ" if conflict.owner == "active" else "REP")
@@ -57,15 +70,15 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
         yield Verdict(
             f"CA GUID {guid(ca)} is at {address(owner.address)} and at {address(end.address)}: two machines, as their"
             f" Communication IDs are of two boots and both go on. {end_name(holder)} takes them for one: it holds QPN"
-            f" {qpn(end.qpn)} connected to {end_name(owner)} (connection {old.id}), so it refused {end_name(end)} as"
+            f" {qpn(owner.qpn)} connected to {end_name(owner)} (connection {old.id}), so it refused {end_name(end)} as"
             f" stale{closed}, though nothing was wrong with connection {old.id}.",
             {
                 "ca_guid": Guid(ca),
                 "addresses": [address(owner.address), address(end.address)],
-                "qpn": Qpn(end.qpn or 0),
+                "qpn": Qpn(owner.qpn or 0),
             },
             (unopposed("same machine"),),
-            steps=(*heard[:1], *asked[-1:], reject),
+            steps=(*heard[:1], *asked[:1], reject),
             related=(old,),
             advice=X12.advice if ca else f"{NO_GUID} {X12.advice}",
             subject=ca,

@@ -232,6 +232,8 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     rtu, last = rtus[0], replies[-1].message.time
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
     renewed = min(requests, default=event.time + 1)
+    if connection.closed is not None:
+        renewed = min(renewed, connection.closed)  # what comes later was delayed on its way
     late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
     tries = sends(connection, replies[-1])
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, end_name, qpn, times
@@ -43,30 +42,35 @@ S02 = rule(
 )
 
 
+class Elsewhere(NamedTuple):
+    """A refusal because of a connection that was made from another address."""
+
+    role: Role  # of the end that was refused
+    conflict: Conflict
+    dreq: Step | None
+
+
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
     for role, conflict in connection.conflicts():
-        if (
-            conflict.other is event.related
-            and conflict.other.end(conflict.owner).address == connection.end(role).address
-        ):
+        if conflict.other is not event.related:
+            continue
+        if conflict.other.end(conflict.owner).address == connection.end(role).address:
             yield from _refused(connection, role, conflict, event.step, context)
+        else:
+            context.memory["S02"].setdefault(connection.id, []).append(Elsewhere(role, conflict, event.step))
 
 
 # Whether the other address is another machine with the same CA GUID (X12) shows afterwards.
 @S02.on_event("ENDED", history=rejected)
 def stale_refused_elsewhere(connection: Connection, event: Event, context: Context) -> Verdicts:
+    refusals: list[Elsewhere] = context.memory["S02"].pop(connection.id, [])
     reject = connection.reject
-    if reject is None or not refused_as_stale(connection, reject):
+    if reject is None:
         return
-    for role, conflict in connection.conflicts():
-        old, holder = conflict.other, PEER[conflict.owner]
-        elsewhere = old.end(conflict.owner).address != connection.end(role).address
-        if not elsewhere or not conflict.same_peer or conflict.peer_state in CLOSED_STATES:
-            continue
-        if not context.witness.two_machines(conflict, connection.end(role), connection.opened):
-            dreqs = [s for s in of_type(old, "DREQ", sender=holder) if s.message.time >= reject.message.time]
-            yield from _refused(connection, role, conflict, dreqs[0] if dreqs else None, context)
+    for role, conflict, dreq in refusals:
+        if not context.witness.two_machines(conflict, connection.end(role), reject.message.time):
+            yield from _refused(connection, role, conflict, dreq, context)
 
 
 def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step | None, context: Context) -> Verdicts:

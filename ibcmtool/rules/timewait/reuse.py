@@ -108,8 +108,9 @@ def _early(
     old, end = conflict.other, conflict.other.end(conflict.owner)
     after = step.message.time - timewait.start
     close = [s for s in old.steps if s.message.time <= timewait.start][-1:]
+    begins = "opens" if step.message.type == "REQ" else "accepts"
     sentence = (
-        f"{end_name(end)} opens a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
+        f"{end_name(end)} {begins} a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
         f"connection {old.id} ({context.frame(close[0].message) if close else 'not captured'}), before {what} "
         f"{duration(limit - timewait.start)}."
     )
