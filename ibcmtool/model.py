@@ -165,6 +165,7 @@ class Connection:
     stale_by: Connection | None  # the later attempt that proved this one stale
     late_duplicate_of: Connection | None  # the ended connection whose REQ came again, byte for byte
     proxied_copy_of: Connection | None  # the same exchange on the other side of a proxy that rewrites ids
+    crossing: Connection | None  # the attempt of who refused this one, sent at the same time for the same service
     comm_id_conflict: Conflict | None  # an earlier connection with this REQ's Local Communication ID and CA GUID
     first_data: dict[Role, DataPacket]  # by sender
     last_data: dict[Role, DataPacket]
@@ -198,6 +199,7 @@ class Connection:
         self.stale_by = None
         self.late_duplicate_of = None
         self.proxied_copy_of = None
+        self.crossing = None
         self.comm_id_conflict = None
         self.first_data = {}
         self.last_data = {}
@@ -209,6 +211,10 @@ class Connection:
     def peer(self, role: Role) -> End:
         """The end opposite to this role."""
         return self.passive if role == "active" else self.active
+
+    def gave_way(self) -> bool:
+        """Whether it was refused because the other side's attempt, which crossed it, came up instead."""
+        return self.outcome == "rejected" and self.crossing is not None and self.crossing.established is not None
 
     def conflicts(self) -> list[tuple[Role, Conflict]]:
         """Earlier connections that have a claim to the QPN of an end, and which end that is."""

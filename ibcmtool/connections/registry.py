@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
+from ibcmtool.connections.codes import CONSUMER_REJECT
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
 from ibcmtool.connections.creation import (
     EndpointNames,
@@ -16,12 +18,13 @@ from ibcmtool.connections.creation import (
     partial_connection,
     stale_connection,
 )
-from ibcmtool.connections.matching import continues, is_xrc
+from ibcmtool.connections.matching import continues, is_xrc, rej_reason
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step
 from ibcmtool.packets import Address, CmMessage
 
+MOST_CROSSING: Final = 256  # of the newest connections, among which one that crossed another is looked for
 MOST_REFUSALS: Final = 1024  # remembered until their DREQ comes, the newest
 ANSWERS: Final = (*PAIRED, SidrRep)
 
@@ -144,6 +147,24 @@ class Registry:
             self._refusals[reject.source, qpn] = (connection, sender)
             if len(self._refusals) > MOST_REFUSALS:
                 del self._refusals[next(iter(self._refusals))]
+
+    def crossing(self, refused: Connection, reject: Step) -> Connection | None:
+        """The attempt of who refused another one, for the same service, that was under way when that one came.
+
+        Programs of equals settle so which of two connections stays; a consumer's REJ says it.
+        """
+        if reject.sender != "passive" or refused.sidr or rej_reason(reject.message) != CONSUMER_REJECT:
+            return None
+        for other in islice(reversed(self.live.values()), MOST_CROSSING):
+            if (
+                other.active.address == refused.passive.address
+                and other.passive.address == refused.active.address
+                and other.service_id == refused.service_id
+                and other.opened <= reject.message.time
+                and all(step.sender == "active" for step in other.steps if step.message.time < refused.opened)
+            ):
+                return other
+        return None
 
     def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
         """The connection for a REP that an SR-IOV proxy has sent on with another id; it has the REQ in common."""

@@ -62,10 +62,11 @@ def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces)
 def clear(connection: Connection, traces: Traces) -> None:
     """Take it for stale no more if its owner, who answers, is another machine than the one that was refused."""
     refused = connection.stale_by
-    if refused is None:
+    if refused is None or refused.reject is None:
         return
+    time = refused.reject.message.time
     for role, conflict in refused.conflicts():
-        if conflict.other is connection and at_two_machines(conflict, refused.end(role), refused.opened, traces):
+        if conflict.other is connection and at_two_machines(conflict, refused.end(role), time, traces):
             connection.outcome = "closed"
 
 

@@ -14,7 +14,7 @@ from ibcmtool.connections.agenda import Agenda
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
-from ibcmtool.connections.deadlines import OVER, Deadline, all_sent, is_over, leave_timewait, sends
+from ibcmtool.connections.deadlines import OVER, Deadline, all_sent, is_over, leave_timewait, sends, timewait_over
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends, rej_reason
 from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
@@ -115,6 +115,7 @@ class Tracker:
         explained = self._registry.explained(connection, step) if kind == "DREQ" else None
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
+            connection.crossing = self._registry.crossing(connection, step)
             self._mark_stale(connection, step)
         elif kind == "DREP" and connection.outcome == "stale":
             clear(connection, self._traces)
@@ -195,7 +196,7 @@ class Tracker:
         """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""
         for connection in self._live.values():
             for end in (connection.active, connection.passive):
-                if end.address != message.source or (end.state in OVER and end.timewait is None):
+                if end.address != message.source or (end.state in OVER and timewait_over(end, message.time)):
                     continue
                 # An end that has said nothing yet may belong to the new life.
                 if any(step.sender == end.role for step in connection.steps):

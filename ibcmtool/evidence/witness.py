@@ -13,7 +13,7 @@ from ibcmtool.connections.traces import DISORDER, Traces
 from ibcmtool.connections.watched_hosts import Loss
 from ibcmtool.evidence import Ground, proved
 from ibcmtool.formatting import address as address_text
-from ibcmtool.formatting import count
+from ibcmtool.formatting import count, frame
 from ibcmtool.model import Conflict, Connection, End
 from ibcmtool.packets import Address, CmMessage
 
@@ -21,14 +21,15 @@ from ibcmtool.packets import Address, CmMessage
 class Witness:
     """Answers from the traces of all ports, as far as they go by now. Times are ns."""
 
-    def __init__(self, traces: Traces) -> None:
+    def __init__(self, traces: Traces, *, several_files: bool = False) -> None:
         self._traces = traces
+        self._several_files = several_files
 
     def complete(self, port: Address, start: int, end: int) -> Ground:
         """No CM message that this port sent from `start` to `end` was missed."""
         gap = self._traces.gap(port, start - DISORDER, end)
         if gap is not None:
-            return _incomplete(gap)
+            return self._incomplete(gap)
         traces, hosts = self._traces, self._traces.hosts
         loss = hosts.loss(port, start, end)
         if loss is not None:
@@ -69,10 +70,10 @@ class Witness:
         """This port's CM has not restarted from `start` to `end`."""
         restart = self._traces.restart(port, start, end)
         if restart is not None:
-            return Ground("same life", "refuted", _restarted(restart), _frames(restart))
+            return Ground("same life", "refuted", self._restarted(restart), _frames(restart))
         fall = self._traces.fall(port, start, end)
         if fall is not None:
-            return Ground("same life", "weakened", f"perhaps {_restarted(fall)}", _frames(fall))
+            return Ground("same life", "weakened", f"perhaps {self._restarted(fall)}", _frames(fall))
         return Ground("same life", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
 
     def same_machine(self, before: End, now: End, start: int, end: int) -> Ground:
@@ -109,29 +110,31 @@ class Witness:
                 gap = self._traces.gap(port, connection.opened, end, new_lives=False)
                 loss = self._traces.hosts.loss(port, connection.opened, end)
                 if gap is not None:
-                    found[port] = _incomplete(gap)
+                    found[port] = self._incomplete(gap)
                 elif loss is not None:
                     found[port] = _lost(port, loss)
         return list(found.values())
 
+    def _incomplete(self, gap: Break) -> Ground:
+        sign = (
+            f"{count(gap.missing, 'message')} of {address_text(gap.before.source)} missing between"
+            f" {self._between(gap)}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
+        )
+        return Ground("complete", "weakened", sign, _frames(gap))
 
-def _incomplete(gap: Break) -> Ground:
-    sign = (
-        f"{count(gap.missing, 'message')} of {address_text(gap.before.source)} missing between frames"
-        f" {gap.before.frame} and {gap.after.frame}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
-    )
-    return Ground("complete", "weakened", sign, _frames(gap))
+    def _restarted(self, restart: Break) -> str:
+        return (
+            f"{address_text(restart.before.source)} restarted between {self._between(restart)}, QP1 PSN"
+            f" {restart.before.psn} -> {restart.after.psn}"
+        )
+
+    def _between(self, gap: Break) -> str:
+        before, after = (frame(place, self._several_files) for place in _frames(gap))
+        return f"frames {before} and {after}"
 
 
 def _lost(port: Address, loss: Loss) -> Ground:
     return Ground("complete", "weakened", f"{count(loss.events, 'event')} of the host of {address_text(port)} lost")
-
-
-def _restarted(restart: Break) -> str:
-    return (
-        f"{address_text(restart.before.source)} restarted between frames {restart.before.frame} and"
-        f" {restart.after.frame}, QP1 PSN {restart.before.psn} -> {restart.after.psn}"
-    )
 
 
 def _frames(gap: Break) -> tuple[tuple[int, int], ...]:

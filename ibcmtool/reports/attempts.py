@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from ibcmtool import formatting
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION
-from ibcmtool.connections.matching import rej_reason
-from ibcmtool.model import Connection
+from ibcmtool.connections.release import Retry
 from ibcmtool.reports import rejects
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.attempts import MOST_CLIENTS, Attempts
-from ibcmtool.views.retry import Retry, safe_retry
 from ibcmtool.views.tally import Refusal
 
 
@@ -83,15 +81,6 @@ def target(group: Attempts) -> str:
     return f"{address}, {group.key.service}"
 
 
-def retry_of(connection: Connection) -> Retry | None:
-    """When the consumer of a single attempt can safely try again; None where no REJ 10 tells it to wait."""
-    step = connection.reject
-    if connection.outcome != "rejected" or step is None or rej_reason(step.message) != STALE_CONNECTION:
-        return None
-    conflicts = connection.reply_conflicts if step.sender == "active" else connection.request_conflicts
-    return safe_retry(conflicts, step.message.time)
-
-
 def retry_words(retry: Retry, calendar: Calendar, near: int) -> str:
     """The earliest safe retry, or why it cannot be told; `near` is a time whose day the reader knows."""
     held = f"connection{'s' if len(retry.held) > 1 else ''} {formatting.numbers(retry.held)}"
@@ -106,4 +95,6 @@ def retry_words(retry: Retry, calendar: Calendar, near: int) -> str:
         return f"{text}, if the DREQ on {held} stays unanswered to the last"
     if retry.basis == "exhausted":
         return f"{text}, as the DREQ on {held} was never answered"
+    if retry.basis == "restarted":
+        return f"{text}, as the machine that held {held} has restarted"
     return text

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ibcmtool import formatting
 from ibcmtool.analysis import SEVERITIES, Finding
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import Connection
 from ibcmtool.reports import attempts, columns, rejects, style
 from ibcmtool.reports.calendar import Calendar
@@ -61,7 +62,7 @@ def connection_line(
     note, reason = "", None
     if isinstance(conn, Connection) and conn.outcome == "rejected":
         reason, note = rejects.reason(conn), rejects.sentence(conn, several_files, found.get(conn.id, ()))
-        retry = attempts.retry_of(conn)
+        retry = retry_of(conn)
         if note and retry is not None and retry.time is not None:
             note += f"; {attempts.retry_words(retry, calendar, conn.opened)}"
     about = conn if isinstance(conn, Brief) else brief(conn)

@@ -13,7 +13,7 @@ from ibcmtool.analysis import Finding, Policy
 from ibcmtool.reports import style, values
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
-from ibcmtool.values import Duration, Psn, Time
+from ibcmtool.values import Duration, FrameNumber, InputNumber, Psn, Time
 from ibcmtool.views.attempts import Attempts
 from ibcmtool.views.tally import Totals
 
@@ -122,7 +122,7 @@ def _block(
     )
     yield from _side_by_side(page, title, page.text(where, style.HEAD))
     yield from page.hanging(Text("  "), page.text(finding.message))
-    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar)))
+    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar, several_files)))
     for label, text in (
         ("also", also),
         ("advice", finding.advice if advice else ""),
@@ -181,14 +181,14 @@ def _policy_note(finding: Finding, policy: Policy) -> str:
     return f"judged by the {policy} reading of the specification; --policy {other} sees it differently"
 
 
-def _numbers(evidence: Mapping[str, Any], calendar: Calendar) -> Iterator[str]:
+def _numbers(evidence: Mapping[str, Any], calendar: Calendar, several_files: bool) -> Iterator[str]:
     for key, value in evidence.items():
         if value is not None:
             label = " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
-            yield f"{label} {_number(value, calendar)}"
+            yield f"{label} {_number(value, calendar, several_files)}"
 
 
-def _number(value: Any, calendar: Calendar) -> str:
+def _number(value: Any, calendar: Calendar, several_files: bool) -> str:
     match value:
         case Time():
             return calendar.full(value.ns)
@@ -198,8 +198,12 @@ def _number(value: Any, calendar: Calendar) -> str:
             return formatting.psn(value.number)
         case bool():
             return "yes" if value else "no"
-        case [Duration() | Time(), *_]:
-            return " ".join(_number(one, calendar) for one in value)
+        case FrameNumber():
+            return formatting.frame(value, several_files)
+        case InputNumber():
+            return f"[{value.file + 1}]"
+        case [Duration() | Time() | FrameNumber() | InputNumber(), *_]:
+            return " ".join(_number(one, calendar, several_files) for one in value)
     made = values.evidence(value)
     return " ".join(map(str, made)) if isinstance(made, list) else str(made)
 

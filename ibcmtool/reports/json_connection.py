@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ibcmtool import formatting, services
 from ibcmtool.connections.knowledge import knowledge
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address
 from ibcmtool.reports import rejects
@@ -23,6 +24,8 @@ T = TypeVar("T")
 def connection_text(conn: Connection, display_filter: str) -> str:
     """One connection as a JSON object, with the Wireshark filter that shows its frames."""
     duration = None if conn.closed is None else conn.closed - conn.opened
+    retry = retry_of(conn)
+    safe = "" if retry is None else f'"earliest_safe_retry": {_time(retry.time)}, "retry_basis": "{retry.basis}", '
     return (
         f'{{"id": {conn.id}, "outcome": "{conn.outcome}", "history": {quoted(conn.history)}, '
         f'"service": {{"id": {_identifier(conn.service_id, formatting.service_id)}, '
@@ -30,7 +33,7 @@ def connection_text(conn: Connection, display_filter: str) -> str:
         f'"transport": "{conn.transport}", "display_filter": "{display_filter}", '
         f'"active": {_end_text(conn, "active")}, "passive": {_end_text(conn, "passive")}, '
         f'"opened": {_time(conn.opened)}, "established": {_time(conn.established)}, '
-        f'"closed": {_time(conn.closed)}, "duration": {_time(duration)}, '
+        f'"closed": {_time(conn.closed)}, "duration": {_time(duration)}, {safe}'
         f'"refusal": {_refusal_text(conn)}, '
         f'"messages": [{messages_text(conn.steps)}]}}'
     )

@@ -60,6 +60,8 @@ def meaning(conn: Connection, found: Sequence[Finding] = ()) -> str:
         return ""
     if code == TIMEOUT:
         return "its sender gave up waiting"
+    if conn.crossing is not None and conn.gave_way():
+        return f"its sender had called at the same time, and that came up (connection {conn.crossing.id})"
     if any(finding.code == VERSION_STEP for finding in found):
         return NEGOTIATED
     if said := services.refusal_words(conn, step.message):

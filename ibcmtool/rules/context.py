@@ -9,8 +9,9 @@ from typing import Any
 from ibcmtool.analysis import Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence.witness import Witness
+from ibcmtool.formatting import frames
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.packets import Neighbour
+from ibcmtool.packets import CmMessage, DataPacket, Neighbour
 from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
@@ -33,9 +34,9 @@ class Context:
         self, policy: Policy = "relaxed", coverage: Coverage | None = None, traces: Traces | None = None
     ) -> None:
         self.policy: Policy = policy
-        self.traces = traces or Traces()
-        self.witness = Witness(self.traces)
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
+        self.traces = traces or Traces()
+        self.witness = Witness(self.traces, several_files=self.coverage.several)
         self.ports = Ports()
         self.restarts = Restarts()
         self.lags = Lags(self.coverage)
@@ -77,6 +78,12 @@ class Context:
         if seen is not None:
             self.neighbourhood.note(seen)
         self.neighbourhood.note(neighbour)
+
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def frame(self, *packets: CmMessage | DataPacket | Neighbour) -> str:
+        """ "frame 6"; where there are several inputs "frame 2:6", as the reports name it."""
+        return frames([(packet.file, packet.frame) for packet in packets], self.coverage.several)
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from ibcmtool import services
 from ibcmtool.connections.codes import STALE_CONNECTION
+from ibcmtool.connections.release import Retry, safe_retry
 from ibcmtool.formatting import SECOND
 from ibcmtool.model import Conflict, Connection, Outcome, Role
 from ibcmtool.packets import Address
-from ibcmtool.views.retry import Retry, safe_retry
 from ibcmtool.views.tally import Refusal, given_up_unseen, refusal_of, unheard_release
 
 LEAST = 3  # attempts that make a group: two are read as easily one by one
@@ -216,6 +216,8 @@ def membership(connections: Iterable[Connection], groups: Iterable[Attempts]) ->
 def failure_of(connection: Connection) -> Failure | None:
     """How an attempt, or a release, failed; None for a sound connection, or one of which too little was seen."""
     if connection.outcome == "rejected":
+        if connection.gave_way():
+            return None
         return Failure("rejected", refusal_of(connection))
     if given_up_unseen(connection):
         return Failure("partial")

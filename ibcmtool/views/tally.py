@@ -27,8 +27,8 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(connection: Connection) -> Refusal | None:
-    """How a rejected connection was refused; None for all others."""
-    if connection.outcome != "rejected":
+    """How a rejected connection was refused; None for all others, and for one that gave way to the other side's."""
+    if connection.outcome != "rejected" or connection.gave_way():
         return None
     step = refusing_step(connection)
     words = "" if step is None else services.refusal_words(connection, step.message)
@@ -65,6 +65,7 @@ class Tally:
     mras: int = 0
     unanswered: int = 0  # attempts whose REQ was seen, but nothing of the passive side
     unseen: int = 0  # attempts of which nothing was seen but that their requester gave up
+    gave_way: int = 0  # attempts that were refused as the other side's, which crossed them, came up
     unheard_releases: int = 0  # connections whose DREQs nobody answered
     dreqs: int = 0  # sent on these, retransmissions included
     dreqs_repeated: int = 0
@@ -94,6 +95,7 @@ class Tally:
             if len(self.refusals) >= MOST_REFUSALS and refusal not in self.refusals:
                 refusal = refusal._replace(words="")
             self.refusals[refusal] += 1
+        self.gave_way += connection.gave_way()
         self.unanswered += is_unanswered(connection)
         self.unseen += given_up_unseen(connection)
         if unheard_release(connection) is not None:
@@ -190,6 +192,7 @@ class Totals:
 
     connections: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
+    gave_way: int = 0  # of the rejected connections, those that crossed one of the other side which came up
     reject_reasons: Counter[int | None] = field(default_factory=Counter)  # of rejected connections
     services: Counter[str] = field(default_factory=Counter)
     pairs: Counter[tuple[Address, Address]] = field(default_factory=Counter)  # active, passive

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE
 from ibcmtool import formatting, services
 from ibcmtool.connections.knowledge import knowledge
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import Connection, End, Outcome, Role, State, Step, Timewait
 from ibcmtool.packets import Address, CmMessage, Transport
 from ibcmtool.reports import json_messages, rejects
@@ -62,6 +63,7 @@ def end_object(conn: Connection, role: Role) -> dict[str, Any]:
 
 def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, Any]:
     refusal = refusal_of(conn)
+    retry = retry_of(conn)
     return {
         "id": conn.id,
         "outcome": conn.outcome,
@@ -78,6 +80,7 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         "established": time(conn.established),
         "closed": time(conn.closed),
         "duration": None if conn.closed is None else time(conn.closed - conn.opened),
+        **({} if retry is None else {"earliest_safe_retry": time(retry.time), "retry_basis": retry.basis}),
         "refusal": None
         if refusal is None
         else {

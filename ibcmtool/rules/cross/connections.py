@@ -11,12 +11,12 @@ from typing import Final
 from ibcmtool.connections.matching import is_xrc, of_one_boot
 from ibcmtool.connections.port_trace import PSN_RANGE
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
+from ibcmtool.formatting import address, comm_id, duration, end_name, frame, guid, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches
-from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
+from ibcmtool.values import CommId, Duration, FrameNumber, Guid, InputNumber, Psn, Qpn, Time
 
 OPEN: Final = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 
@@ -185,8 +185,14 @@ def captured_twice(connection: Connection, event: Event, context: Context) -> Ve
     where = "in this input" if files[0] == files[1] else "in two inputs"
     yield Verdict(
         f"Packets are captured twice {where}; each counts once. First seen: {original.type} with PSN {original.psn},"
-        f" frame {original.frame} and again as frame {copy.frame} {duration(gap)} later.",
-        {"files": list(files), "psn": Psn(original.psn or 0), "copy_frame": copy.frame, "gap": Duration(gap)},
+        f" {context.frame(original)} and again as frame {frame(copy[:2], context.coverage.several)}"
+        f" {duration(gap)} later.",
+        {
+            "files": [InputNumber(file) for file in files],
+            "psn": Psn(original.psn or 0),
+            "copy_frame": FrameNumber(copy.file, copy.frame),
+            "gap": Duration(gap),
+        },
         subject=files,
     )
 

@@ -7,15 +7,15 @@ from typing import Final, NamedTuple
 from ibcmtool.connections.port_trace import Break
 from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed
-from ibcmtool.formatting import address, count, duration, end_name, frames, guid, qpn
+from ibcmtool.formatting import address, count, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches, refused_as_stale, rejected
+from ibcmtool.rules.conditions import first, matches, rejected
 from ibcmtool.rules.steps import addresses, between, of_type
 from ibcmtool.services import connection_service
-from ibcmtool.values import Duration, Guid, Qpn, Value
+from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
 from ibcmtool.wire.neighbours import shown
 
 NO_GUID: Final = "Virtual functions may all have CA GUID 0: give each its own."
@@ -41,14 +41,27 @@ X12 = rule(
 )
 
 
+@X12.on_event("STALE_DUTY")
+def refused_for_another(connection: Connection, event: Event, context: Context) -> Verdicts:
+    for role, conflict in connection.conflicts():
+        if (
+            conflict.other is event.related
+            and conflict.other.end(conflict.owner).address != connection.end(role).address
+        ):
+            context.memory["X12"].setdefault(connection.id, []).append((role, conflict))
+    return ()
+
+
+# By then the owner of the QPN may have been heard again.
 @X12.on_event("ENDED", history=rejected, once="subject")
 def one_guid_two_machines(connection: Connection, event: Event, context: Context) -> Verdicts:
+    refusals: list[tuple[Role, Conflict]] = context.memory["X12"].pop(connection.id, [])
     reject = connection.reject
-    if reject is None or not refused_as_stale(connection, reject):
+    if reject is None:
         return
-    for role, conflict in connection.conflicts():
+    for role, conflict in refusals:
         end, old, holder = connection.end(role), conflict.other, connection.peer(role)
-        if role == reject.sender or not context.witness.two_machines(conflict, end, connection.opened):
+        if not context.witness.two_machines(conflict, end, reject.message.time):
             continue
         owner, ca = old.end(conflict.owner), end.ca_guid or 0
         heard = of_type(old, "REQ" if conflict.owner == "active" else "REP")
@@ -57,15 +70,15 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
         yield Verdict(
             f"CA GUID {guid(ca)} is at {address(owner.address)} and at {address(end.address)}: two machines, as their"
             f" Communication IDs are of two boots and both go on. {end_name(holder)} takes them for one: it holds QPN"
-            f" {qpn(end.qpn)} connected to {end_name(owner)} (connection {old.id}), so it refused {end_name(end)} as"
+            f" {qpn(owner.qpn)} connected to {end_name(owner)} (connection {old.id}), so it refused {end_name(end)} as"
             f" stale{closed}, though nothing was wrong with connection {old.id}.",
             {
                 "ca_guid": Guid(ca),
                 "addresses": [address(owner.address), address(end.address)],
-                "qpn": Qpn(end.qpn or 0),
+                "qpn": Qpn(owner.qpn or 0),
             },
             (unopposed("same machine"),),
-            steps=(*heard[:1], *asked[-1:], reject),
+            steps=(*heard[:1], *asked[:1], reject),
             related=(old,),
             advice=X12.advice if ca else f"{NO_GUID} {X12.advice}",
             subject=ca,
@@ -99,7 +112,7 @@ def address_taken_over(connection: Connection, step: Step, context: Context) -> 
     before, after = move.last.message, step.message
     old_guid, new_guid = _guid(before), _guid(after)
     old_mac, new_mac = shown(before), shown(after)
-    changes, evidence = [], dict[str, Value](last_frame=before.frame)
+    changes, evidence = [], dict[str, Value](last_frame=FrameNumber(before.file, before.frame))
     if old_guid != new_guid:
         changes.append(f"CA GUID {guid(new_guid)} instead of {guid(old_guid)}")
         evidence |= {"ca_guid": Guid(new_guid), "last_ca_guid": Guid(old_guid)}
@@ -108,14 +121,14 @@ def address_taken_over(connection: Connection, step: Step, context: Context) -> 
         announced = told and told[0].first.mac == new_mac.mac and told[0].first.time <= after.time
         changes.append(
             f"MAC address {new_mac.mac.hex(':')} instead of {old_mac.mac.hex(':')}"
-            + (f", announced in {_frame(told[0].first.file, told[0].first.frame, after)}" if announced else "")
+            + (f", announced in {context.frame(told[0].first)}" if announced else "")
         )
         evidence |= {"mac": new_mac.mac.hex(":"), "last_mac": old_mac.mac.hex(":")}
     if changes:
         who = "another machine" if old_guid != new_guid else "another port"
         yield Verdict(
             f"{address(after.source)} is {who} now: {', '.join(changes)}. The one before was heard last in"
-            f" {_frame(before.file, before.frame, after)}, {duration(between(move.last, step))} earlier.",
+            f" {context.frame(before)}, {duration(between(move.last, step))} earlier.",
             evidence | {"gap": Duration(between(move.last, step))},
             steps=(move.last, step),
             subject=(after.source, new_guid, new_mac and new_mac.mac),
@@ -184,7 +197,7 @@ def clients_not_back(end: CaptureEnd, context: Context) -> Verdicts:
         silent = [client for client in clients if client not in heard]
         yield Verdict(
             f"{address(server)} restarted (seen in"
-            f" {_frame(restart.after.file, restart.after.frame, restart.after)}). Of its clients for {service},"
+            f" {context.frame(restart.after)}). Of its clients for {service},"
             f" {count(len(clients), 'has', 'have')} sent no REQ to it in the {duration(last - since)} since: "
             + "; ".join(
                 f"{addresses(who)}, {how}" for who, how in ((heard, "heard since"), (silent, "not heard since")) if who
@@ -200,7 +213,3 @@ def clients_not_back(end: CaptureEnd, context: Context) -> Verdicts:
 def _guid(message: CmMessage) -> int:
     fields = message.fields
     return (fields.local_ca_guid if isinstance(fields, (Req, Rep)) else None) or 0
-
-
-def _frame(file: int, frame: int, beside: CmMessage) -> str:
-    return frames([(file, frame)], file != beside.file)

@@ -12,14 +12,14 @@ from typing import Final
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed, weakened
-from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
+from ibcmtool.formatting import address, comm_id, count, duration, end_name
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import IPV4_MAPPED, CmMessage, Neighbour, Transport
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches, rej_reason, silent
 from ibcmtool.rules.steps import of_type, receiver_end, sends, unanswered
-from ibcmtool.values import CommId, Duration, Qpn
+from ibcmtool.values import CommId, Duration, FrameNumber, Qpn
 from ibcmtool.wire.envelope import Envelope, envelope
 from ibcmtool.wire.neighbours import Holder, named, shown
 
@@ -99,7 +99,7 @@ def _sent_elsewhere(connection: Connection, tries: list[Step], context: Context)
         if old is not None
         else any(new.last.mac == one.mac for one in spoken)
     ):
-        yield _moved(connection, tries, mac, (old, new), spoken)
+        yield _moved(connection, tries, mac, (old, new), spoken, context)
 
 
 def _back(word: CmMessage, message: CmMessage, around: Envelope) -> bool:
@@ -114,6 +114,7 @@ def _moved(
     mac: bytes,
     holders: tuple[Holder | None, Holder],
     spoken: Sequence[Neighbour],
+    context: Context,
 ) -> Verdict:
     (old, new), last = holders, tries[-1].message
     told = new.first
@@ -123,7 +124,6 @@ def _moved(
         if later
         else f"that was {duration(told.time - last.time)} after the last of them"
     )
-    where = frames([(told.file, told.frame)], told.file != last.file)
     protocol = "ARP" if (told.address.gid or b"").startswith(IPV4_MAPPED) else "neighbour discovery"
     old_mac, new_mac, target = mac.hex(":"), told.mac.hex(":"), receiver_end(connection, tries[-1])
     seen = (
@@ -132,15 +132,15 @@ def _moved(
         else f"{protocol} gives {address(told.address)} to {new_mac}"
     )
     return Verdict(
-        f"{count(len(tries), last.type)} to {end_name(target)} went to MAC {old_mac}, but {seen} since {where};"
-        f" {since}.",
+        f"{count(len(tries), last.type)} to {end_name(target)} went to MAC {old_mac}, but {seen} since"
+        f" {context.frame(told)}; {since}.",
         {
             "sends": len(tries),
             "sends_after": later,
             "destination_mac": old_mac,
             "announced_mac": new_mac,
-            "announced_frame": told.frame,
-            "last_known_frame": old.last.frame if old is not None else None,
+            "announced_frame": FrameNumber(told.file, told.frame),
+            "last_known_frame": FrameNumber(old.last.file, old.last.frame) if old is not None else None,
         },
         (unopposed("same machine") if later else weakened("same machine"),),
         steps=(tries[0], tries[-1]),
@@ -179,16 +179,15 @@ def roce_version_mismatch(connection: Connection, event: Event, context: Context
     heard = context.ports.with_version(other, *names)
     if heard is None or context.ports.with_version(message.transport, *names) is not None:
         return
-    where = frames([(heard.file, heard.frame)], heard.file != message.file)
     who = "" if heard.source == message.destination else f" as {address(heard.source)}"
     yield Verdict(
         f"{count(len(tries), 'REQ')} to {end_name(connection.passive)} went out as {message.transport}, but that"
-        f" host was heard{who} with {other} only, first in {where}.",
+        f" host was heard{who} with {other} only, first in {context.frame(heard)}.",
         {
             "sends": len(tries),
             "req_version": message.transport,
             "heard_version": other,
-            "heard_frame": heard.frame,
+            "heard_frame": FrameNumber(heard.file, heard.frame),
             "heard_gid": address(heard.source),
         },
         (unopposed("received"),),

@@ -1,4 +1,4 @@
-"""H18, H20: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1)."""
+"""H18, H20, H26: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibcmtool.formatting import duration, end_name, frames, qpn
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches
+from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches, rejected
 from ibcmtool.rules.silence import in_partition, reported
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
@@ -243,5 +243,39 @@ def simultaneous_connect(connection: Connection, step: Step, context: Context) -
             {"qpn": known(Qpn, offered), "gap": Duration(gap)},
             (one_clock(requests[0], theirs, step),),
             steps=(requests[0], theirs, step),
+            related=(other,),
+        )
+
+
+H26 = rule(
+    "H26",
+    "crossing-attempts",
+    "Two ends called each other at the same time, and one gave way",
+    severity="info",
+    clause="no specification clause: an agreement of the consumers (Lustre, MPI and others settle the race so)",
+    explanation="Each of two hosts sent the other a REQ for the same service before its own had been answered. Two"
+    " connections were under way where one is wanted, so the program on one side refused the other's attempt on purpose"
+    " (REJ 28), and its own came up. The two belong together: this refusal is no failure, and is not counted as one.",
+    false_positives="A refusal for another reason that happened to cross. Not reported when the refusing side's own"
+    " attempt failed as well, nor when it had been answered before the other REQ was sent.",
+    advice="Nothing to do.",
+)
+
+
+@H26.on_event("ENDED", history=rejected)
+def crossing_attempts(connection: Connection, event: Event, context: Context) -> Verdicts:
+    other, reject = connection.crossing, connection.reject
+    if other is None or reject is None or not connection.gave_way():
+        return
+    ours, theirs = of_type(connection, "REQ"), of_type(other, "REQ")
+    if ours and theirs:
+        gap = abs(between(ours[0], theirs[0]))
+        yield Verdict(
+            f"{end_name(connection.active)} and {end_name(connection.passive)} called each other within {duration(gap)}"
+            f" for the same service. {end_name(other.active)} refused this attempt, on purpose as it seems, and its own"
+            f" came up: connection {other.id}.",
+            {"gap": Duration(gap), "instead": other.id},
+            (one_clock(ours[0], theirs[0]), unopposed("meaning")),
+            steps=(theirs[0], ours[0], reject),
             related=(other,),
         )

@@ -17,7 +17,7 @@ from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
 from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
-from ibcmtool.values import CommId, Duration, known
+from ibcmtool.values import CommId, Duration, FrameNumber, known
 
 H04 = rule(
     "H04",
@@ -132,14 +132,18 @@ def rtu_unseen(connection: Connection, event: Event, context: Context) -> Verdic
     elif silence <= wait + wait // 4:
         return  # the capture ends before the RTU had to be there
     elif data is not None:
-        proof = f"data (frame {data.frame}) shows that the connection works"
+        proof = f"data ({context.frame(data)}) shows that the connection works"
     else:
         proof = (
             f"the REP was not repeated in the {duration(silence)} that followed: it arrived, or the passive side ended"
         )
     yield Verdict(
         f"No RTU was captured, but {proof}.",
-        {"sends": len(tries), "dreqs": len(dreqs), "data_frame": data.frame if data is not None else None},
+        {
+            "sends": len(tries),
+            "dreqs": len(dreqs),
+            "data_frame": FrameNumber(data.file, data.frame) if data is not None else None,
+        },
         () if dreqs or data is not None else (weakened("complete"),),
         steps=(tries[0], *dreqs[:1]),
         severity="info",
@@ -227,6 +231,8 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     rtu, last = rtus[0], replies[-1].message.time
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
     renewed = min(requests, default=event.time + 1)
+    if connection.closed is not None:
+        renewed = min(renewed, connection.closed)  # what comes later was delayed on its way
     late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
     late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])

@@ -105,7 +105,7 @@ def _asked_again_at_last(context: Context, connection: Connection, role: Role, d
         return ""
     after, rest = between(dreqs[0], request), between(dreqs[-1], request)
     waited = rest * 10 >= response_wait(connection.request, role).minimum * 9
-    return f" Its next REQ came {duration(after)} after the first DREQ (frame {request.message.frame})" + (
+    return f" Its next REQ came {duration(after)} after the first DREQ ({context.frame(request.message)})" + (
         ": so long it had waited for the DREP." if waited else "."
     )
 

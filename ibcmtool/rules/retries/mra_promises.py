@@ -157,7 +157,7 @@ def mra_stretched(connection: Connection, step: Step, context: Context) -> Verdi
     yield Verdict(
         f"{'REP' if accepted else refusal} {duration(took)} after the"
         f" {f'first of {len(requests)} REQs' if gaps else 'REQ'}: {passive} had asked for {duration(asked)} by an MRA"
-        f" (frame {mra.message.frame}), and kept to it." + (again if gaps else ""),
+        f" ({context.frame(mra.message)}), and kept to it." + (again if gaps else ""),
         {"took": Duration(took), "asked": Duration(asked), "gaps": [Duration(gap) for gap in gaps]},
         steps=(requests[0], mra, step),
         advice=f"Look at why the consumer of {passive} takes so long to {'accept' if accepted else 'refuse'} (backlog,"

@@ -224,6 +224,6 @@ def _came_back(context: Context, connection: Connection, role: Role, dreq: Step)
     if number is None or number == before:
         return ""  # with the same QPN it is a matter of S01 and S02
     return (
-        f" It is back since (REQ after {duration(after)}, frame {request.message.frame}) with QPN {qpn(number)} "
+        f" It is back since (REQ after {duration(after)}, {context.frame(request.message)}) with QPN {qpn(number)} "
         f"instead of {qpn(before or 0)}, so that its peer has no reason to call it stale."
     )

@@ -41,6 +41,9 @@ def _reuses(
             yield conflict, timewait
 
 
+SHORTEST: Final = "the shortest possible timewait of"
+LONGEST: Final = "the longest possible timewait of"
+
 T01 = rule(
     "T01",
     "qpn-reused-in-timewait",
@@ -62,9 +65,7 @@ T01 = rule(
 @T01.on_step("REQ", "REP", history=first, when=entangled)
 def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     for conflict, timewait in _reuses(connection, step, context, surely=True):
-        verdict = _early(
-            connection, step, context, conflict, timewait, timewait.minimum, "the shortest possible timewait of"
-        )
+        verdict = _early(context, connection, step, conflict, timewait, timewait.minimum, SHORTEST)
         grounds = (
             begun(conflict.other, conflict.other.end(conflict.owner), timewait, step.message.time),
             *verdict.rests_on,
@@ -92,19 +93,17 @@ def reused_early(connection: Connection, step: Step, context: Context) -> Verdic
     for conflict, timewait in _reuses(connection, step, context, surely=False):
         if step.message.time < timewait.likely and not timewait.assumed:
             limit = f"the timewait that {MODELS[timewait.model].owner} keeps,"
-            verdict = _early(connection, step, context, conflict, timewait, timewait.likely, limit)
+            verdict = _early(context, connection, step, conflict, timewait, timewait.likely, limit)
             yield verdict._replace(rests_on=(unopposed("timer"), *verdict.rests_on))
         else:
-            verdict = _early(
-                connection, step, context, conflict, timewait, timewait.maximum, "the longest possible timewait of"
-            )
+            verdict = _early(context, connection, step, conflict, timewait, timewait.maximum, LONGEST)
             yield verdict._replace(rests_on=(weakened("timer"),), severity="info")
 
 
 def _early(
+    context: Context,
     connection: Connection,
     step: Step,
-    context: Context,
     conflict: Conflict,
     timewait: Timewait,
     limit: int,
@@ -114,9 +113,10 @@ def _early(
     old, end = conflict.other, conflict.other.end(conflict.owner)
     after = step.message.time - timewait.start
     close = [s for s in old.steps if s.message.time <= timewait.start][-1:]
+    begins = "opens" if step.message.type == "REQ" else "accepts"
     sentence = (
-        f"{end_name(end)} opens a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
-        f"connection {old.id} (frame {close[0].message.frame if close else '?'}), before {what} "
+        f"{end_name(end)} {begins} a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
+        f"connection {old.id} ({context.frame(close[0].message) if close else 'not captured'}), before {what} "
         f"{duration(limit - timewait.start)}."
     )
     if timewait.assumed:

@@ -118,7 +118,7 @@ def test_clients_that_do_not_come_back() -> None:
     (finding,) = restarted(closed_by="server", back=False)
     assert (finding.severity, finding.confidence, finding.frames) == ("info", "probable", ((0, 4), (0, 7)))
     assert finding.message == (
-        "10.0.0.2 restarted (seen in frame 7). Of its clients for RDMA TCP 7174, 1 has sent no REQ to it in the 3 min"
+        "10.0.0.2 restarted (seen in frame 1:7). Of its clients for RDMA TCP 7174, 1 has sent no REQ to it in the 3 min"
         " since: 10.0.0.1, heard since."
     )
 

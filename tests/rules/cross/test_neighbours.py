@@ -15,6 +15,7 @@ from dissectors.fields import gid_bytes
 from dissectors.transport import BTH, DETH, GRH
 from ibcmtool.formatting import gid
 from ibcmtool.packets import Address, CmMessage, Neighbour
+from ibcmtool.values import FrameNumber
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CLIENT, OLD, NEW, ROUTER = (f"52:54:00:aa:00:{number:02x}" for number in (1, 2, 9, 0xFE))
@@ -85,8 +86,8 @@ def test_reqs_to_where_the_address_was() -> None:
         "sends_after": 16,
         "destination_mac": OLD,
         "announced_mac": NEW,
-        "announced_frame": 6,
-        "last_known_frame": 2,
+        "announced_frame": FrameNumber(0, 6),
+        "last_known_frame": FrameNumber(0, 2),
     }
     assert "H18" in result.codes
 

@@ -1,10 +1,10 @@
-"""H18, H20: REQs that stay unanswered, and REQs that cross."""
+"""H18, H20, H26: REQs that stay unanswered, and REQs that cross."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from conversation import SECOND, Conversation, Host, Records, run
+from conversation import SECOND, Conversation, Host, Records, attempts_of, run
 
 from dissectors.transport import BTH, DETH, LRH
 from ibcmtool.analysis import Finding, InputInfo
@@ -391,3 +391,33 @@ def test_call_to_somebody_else() -> None:
     there.another(active=B, passive=Host("10.0.0.3"), active_qpn=0x22).active(0.005, "REQ")
     there.passive(0.05, "REP", qpn=0x22)
     assert "H20" not in run(there).codes
+
+
+def test_attempt_that_gave_way() -> None:
+    """H26: both call; A refuses B's attempt, as its own is under way and comes up."""
+    there, back = calls()
+    back.passive(0.02, "REJ", reason=28)
+    there.passive(0.05, "REP")
+    there.active(0.06, "RTU")
+    result = run(there)
+    finding = result.only("H26")
+    assert (finding.severity, finding.confidence, finding.connection, finding.related) == ("info", "probable", 2, (1,))
+    assert [frame for _, frame in finding.frames] == [1, 2, 3]
+    assert [connection.gave_way() for connection in result.connections] == [False, True]
+    assert attempts_of(result.connections) == []
+
+
+def test_attempt_that_was_refused_for_itself() -> None:
+    """H26: the other direction was answered before, is of another service, or failed as well."""
+    answered, back = calls(second_at=0.1)
+    answered.passive(0.05, "REP")
+    answered.active(0.06, "RTU")
+    other_service, back_there = calls(service_id=0x0000000001060001)
+    other_service.establish(0.05)
+    failed, back_again = calls()
+    failed.passive(0.5, "REJ", reason=8)
+    for there, attempt in ((answered, back), (other_service, back_there), (failed, back_again)):
+        attempt.passive(0.2, "REJ", reason=28)
+        result = run(there)
+        assert "H26" not in result.codes
+        assert not any(connection.gave_way() for connection in result.connections)

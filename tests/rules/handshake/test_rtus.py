@@ -282,6 +282,18 @@ def test_rtu_was_lost_once() -> None:
     assert handshake(result) == ["H07"]
 
 
+def test_rep_that_comes_after_the_close() -> None:
+    """H07: it was delayed on its way. Nobody sent it again because an RTU was lost."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP")
+    overtaken = talk.again(8, rep)  # sent before all that follows
+    talk.active(0.02, "RTU")
+    talk.close(1)
+    assert overtaken.psn == 1
+    assert "H07" not in run(talk, until=100).codes
+
+
 def test_rtu_never_got_through() -> None:
     """H07: the passive side gives up, which makes it a warning; told when that is known."""
     talk = Conversation()

@@ -74,6 +74,20 @@ def test_s11_silent_when_the_last_message_was_only_under_way():
     assert "S11" not in run(talk, until=100).codes
 
 
+def test_s11_silent_when_the_data_are_of_the_next_holder_of_the_qpn():
+    """Its DREP was not captured; then the passive side gives the QPN to a new connection, to which the data belong."""
+    old = Conversation(passive_qpn=0x77)
+    old.establish(0)
+    old.data(1, "active")
+    old.passive(8, "DREQ")
+    new = old.another(passive_qpn=0x77)
+    new.establish(94)
+    new.data(94.5, "active")
+    result = run(old, until=200)
+    assert "S11" not in result.codes
+    assert result.connections[0].last_data["active"].frame == 4
+
+
 def dying(**req):
     talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100))
     talk.establish(0, **req)
