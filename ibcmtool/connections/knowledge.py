@@ -80,10 +80,15 @@ def knowledge(connection: Connection, role: Role) -> Knowledge:
         if step.disposition == "unexpected":
             return "likely"  # something is missing that may have moved it
         since = at
-    if since is not None and arrivals(connection)[since] == "shown":
+    if since is not None and _can_be_shown(connection, since) and arrivals(connection)[since] == "shown":
         return "known"
     spoke = spoke or any(step.sender == role for step in connection.steps)
     return "likely" if spoke or connection.outcome != "timed_out" else "unknown"
+
+
+def _can_be_shown(connection: Connection, at: int) -> bool:
+    """Whether anything could show that this step arrived; nothing does of the end of an exchange, if it is the last."""
+    return at < len(connection.steps) - 1 or connection.steps[at].message.type not in ENDING
 
 
 class _Evidence:

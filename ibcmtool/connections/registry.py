@@ -86,7 +86,7 @@ class Registry:
         connection.request_conflicts = self._index.conflicts(
             connection, connection.active, connection.passive, message.time
         )
-        if connection.late_duplicate_of is None:
+        if connection.request_conflicts and connection.late_duplicate_of is None:
             _supersede(connection.request_conflicts)
         self._enter(connection)
         return connection, "active"
@@ -96,7 +96,7 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrRep) else fields.remote_comm_id) is None:
             return None
         match = self._index.answer(message, fields)
-        if match is None or _is_phantoms(*match, fields):
+        if match is None or (match[0].request is None and _is_phantoms(*match, fields)):
             match = self._stale(message, fields) or partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
@@ -215,7 +215,8 @@ class Registry:
             passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
             passive.ca_guid = fields.local_ca_guid
             connection.reply_conflicts = self._index.conflicts(connection, passive, connection.active, message.time)
-            _supersede(connection.reply_conflicts)
+            if connection.reply_conflicts:
+                _supersede(connection.reply_conflicts)
         self._index.add_passive(connection)
 
     def _enter(self, connection: Connection) -> None:
@@ -240,12 +241,11 @@ def _supersede(conflicts: Iterable[Conflict]) -> None:
 
 
 def _is_phantoms(connection: Connection, sender: Role, fields: Paired | SidrRep) -> bool:
-    """Whether it is a second answer, after the close, to a REQ from before the capture: of a phantom that it opened."""
+    """Whether it is a second answer, after the close, to the REQ that was not captured: of a phantom that it opened."""
     passive = connection.passive
     return (
         isinstance(fields, Rep)
         and sender == "passive"
-        and connection.request is None
         and connection.closed is not None
         and passive.restarted is None
         and passive.comm_id not in (None, fields.local_comm_id)

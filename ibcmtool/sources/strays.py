@@ -62,12 +62,12 @@ class Strays:
         return [Taken(held, held.time)]
 
 
-def in_order(frames: Iterable[Frame]) -> Iterator[Taken]:
+def in_order(frames: Iterable[Frame]) -> Iterator[tuple[Frame, int]]:
     """The frames of a whole input, each with the time by which it is to be taken."""
     strays = Strays()
     for frame in frames:
         if strays.leaps(frame.time):
             yield from strays.take(frame)
         else:
-            yield Taken(frame, frame.time)
+            yield frame, frame.time
     yield from strays.release(stray=False)

@@ -13,6 +13,7 @@ from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches, rejected
+from ibcmtool.rules.facts.restarts import Move
 from ibcmtool.rules.steps import addresses, between, of_type
 from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
@@ -107,8 +108,10 @@ X13 = rule(
 @X13.on_step("REQ", "REP", history=first, once="subject")
 def address_taken_over(connection: Connection, step: Step, context: Context) -> Verdicts:
     move = context.restarts.move_at(step)
-    if move is None:
-        return
+    return () if move is None else _taken_over(move, step, context)
+
+
+def _taken_over(move: Move, step: Step, context: Context) -> Verdicts:
     before, after = move.last.message, step.message
     old_guid, new_guid = _guid(before), _guid(after)
     old_mac, new_mac = shown(before), shown(after)

@@ -37,9 +37,13 @@ H04 = rule(
 @H04.on_event("ENDED", history=matches("(?=.*p).*U.*"), needs=("request",))
 def rtu_unmatched(connection: Connection, event: Event, context: Context) -> Verdicts:
     """At the end, as its REP may be captured after it."""
-    step = next((step for step in connection.steps if step.message.type == "RTU"), None)
-    if step is None or step.disposition != "ignored":
-        return
+    for step in connection.steps:
+        if step.message.type == "RTU":
+            return _unmatched(connection, step, context) if step.disposition == "ignored" else ()
+    return ()
+
+
+def _unmatched(connection: Connection, step: Step, context: Context) -> Verdicts:
     named = fields_of(step, Rtu).remote_comm_id
     replies = of_type(connection, "REP")
     given = [fields_of(reply, Rep).local_comm_id for reply in replies]
