@@ -7,7 +7,7 @@ that a packet on its way is not overtaken by the verdict that it is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,6 +72,20 @@ class SourceStatus:
         return self.last + int((time.monotonic() - self.arrived) * self.source.speed * SECOND)
 
 
+class Watched(Container[int]):
+    """The QPNs whose data packets are worth delivering: those that the engine watches."""
+
+    def __init__(self, qpns: Container[int]) -> None:
+        self.every = False  # any: a packet waits for the next one
+        self._qpns = qpns
+
+    def __bool__(self) -> bool:
+        return self.every or bool(self._qpns)
+
+    def __contains__(self, qpn: object) -> bool:
+        return self.every or qpn in self._qpns
+
+
 class Session:
     """Takes batches of packets from any number of sources. The engine's sink is to be set before the first one."""
 
@@ -87,6 +101,7 @@ class Session:
         self.sources = [SourceStatus(InputInfo(one.name, LIVE, made_up=one.made_up), one) for one in sources]
         infos = [status.info for status in self.sources]
         self.engine = Engine(infos, Sink(), policy, timewait_model, most=most, redact=redact)
+        self.watched = Watched(self.engine.watched)
         self._kept = 0  # packets that were numbered
 
     def take(self, index: int, frames: Sequence[Frame]) -> None:
@@ -114,6 +129,7 @@ class Session:
                     f"message {number} is dated {duration(ahead)} ahead of the one before, and taken as of that"
                 )
             self._feed(index, frame, moment)
+        self.watched.every = any(status.strays.held is not None for status in self.sources)
 
     def _feed(self, index: int, frame: Frame, moment: int | None) -> None:
         """One frame, taken as of `moment` instead of its own time."""
@@ -127,7 +143,10 @@ class Session:
         status = self.sources[index]
         status.ended = True
         self._take(index, status.strays.release(stray=False))
-        self.engine.ends(index, status.last)
+        reached = status.source.end_time or status.last
+        self.engine.ends(index, reached)
+        if reached is not None and all(one.ended for one in self.sources):
+            self.engine.advance(reached)
 
     def pass_time(self) -> None:
         """Let the time go on without packets: what is overdue comes to light."""

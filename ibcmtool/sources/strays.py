@@ -7,13 +7,23 @@ of the frame before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.traces import LATEST
 from ibcmtool.packets import Frame
 
 LEAP: Final = LATEST  # ns ahead; by less, a packet may have been overtaken
+
+
+class _Every:
+    """Contains everything."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+EVERY_QPN: Final[Container[int]] = _Every()  # to be watched while a frame waits: any frame behind it will do
 
 
 class Taken(NamedTuple):
@@ -60,14 +70,3 @@ class Strays:
             return [Taken(held, self._last)]
         self._last = held.time
         return [Taken(held, held.time)]
-
-
-def in_order(frames: Iterable[Frame]) -> Iterator[Taken]:
-    """The frames of a whole input, each with the time by which it is to be taken."""
-    strays = Strays()
-    for frame in frames:
-        if strays.leaps(frame.time):
-            yield from strays.take(frame)
-        else:
-            yield Taken(frame, frame.time)
-    yield from strays.release(stray=False)

@@ -59,7 +59,9 @@ class Live:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         monkeypatch.setattr(live_engine.time, "monotonic", lambda: self.now)
-        source: Any = SimpleNamespace(name="-", speed=1.0, made_up=False, sees_host=False, dropped=0, notes=[])
+        source: Any = SimpleNamespace(
+            name="-", speed=1.0, made_up=False, sees_host=False, end_time=None, dropped=0, notes=[]
+        )
         self.notes: list[str] = source.notes
         self.session, self.records = Session([source], "relaxed"), Records()
         self.session.engine.sink = self.records
