@@ -55,8 +55,9 @@ HANDSHAKE: Final[dict[Role, tuple[Sent, ...]]] = {
 def arrivals(connection: Connection) -> list[Arrival]:
     """Of each step: whether its receiver is shown to have got it, likely has, or may well not have (open)."""
     evidence = _Evidence(connection.steps)
-    for role, packet in connection.last_data.items():
-        evidence.beyond(role, packet.time)
+    for data in (connection.first_data, connection.last_data):
+        for role, packet in data.items():
+            evidence.beyond(role, packet.time)
     return evidence.made
 
 
@@ -121,6 +122,8 @@ class _Evidence:
             self.made[at] = "shown"  # captured behind its own answer
         elif kind in REPEATED or sent == RTU:
             self.made[at] = "open"
+            if kind == "REP" and not again:
+                self._waiting.pop(sent, None)  # what follows names the id of the newest
             self._waiting.setdefault(sent, []).append((at, step.message.time))
             if before is not None and again and before[1].message.type in ENDING:
                 self.made[before[0]] = "open"
