@@ -18,8 +18,8 @@ from ibcmtool.engine.sink import Sink
 from ibcmtool.model import Connection, Event, TimewaitModel
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
+from ibcmtool.sources.files.strays import EVERY_QPN, Strays, Taken
 from ibcmtool.sources.files.survey import survey
-from ibcmtool.sources.strays import EVERY_QPN, Strays, Taken
 
 Progress = Callable[[int], None]
 

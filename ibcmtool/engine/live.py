@@ -18,8 +18,8 @@ from ibcmtool.engine.sink import Sink
 from ibcmtool.formatting import SECOND, duration
 from ibcmtool.model import TimewaitModel
 from ibcmtool.packets import Frame, Neighbour
+from ibcmtool.sources.files.strays import LEAP, Strays, Taken
 from ibcmtool.sources.live import LiveSource
-from ibcmtool.sources.strays import LEAP, Strays, Taken
 
 PATIENCE: Final = 5.0  # seconds that a packet which may be a stray waits for the next one
 FAR: Final = 60 * SECOND  # ahead of the time at its source: by less, a program may hand on an old capture in fits
@@ -72,7 +72,7 @@ class SourceStatus:
         return self.last + int((time.monotonic() - self.arrived) * self.source.speed * SECOND)
 
 
-class Watched(Container[int]):
+class Watched:
     """The QPNs whose data packets are worth delivering: those that the engine watches."""
 
     def __init__(self, qpns: Container[int]) -> None:

@@ -18,7 +18,6 @@ T = TypeVar("T")
 
 def connection_text(conn: Connection, display_filter: str) -> str:
     """One connection as a JSON object, with the Wireshark filter that shows its frames."""
-    duration = None if conn.closed is None else conn.closed - conn.opened
     return (
         f'{{"id": {conn.id}, "outcome": "{conn.outcome}", "history": {quoted(conn.history)}, '
         f'"service": {{"id": {_identifier(conn.service_id, formatting.service_id)}, '
@@ -26,7 +25,7 @@ def connection_text(conn: Connection, display_filter: str) -> str:
         f'"transport": "{conn.transport}", "display_filter": "{display_filter}", '
         f'"active": {_end_text(conn, "active")}, "passive": {_end_text(conn, "passive")}, '
         f'"opened": {_time(conn.opened)}, "established": {_time(conn.established)}, '
-        f'"closed": {_time(conn.closed)}, "duration": {_time(duration)}, '
+        f'"closed": {_time(conn.closed)}, "duration": {_time(conn.lasted())}, '
         f'"messages": [{messages_text(conn.steps)}]}}'
     )
 

@@ -21,7 +21,7 @@ from ibcmtool.engine.live import Session
 from ibcmtool.formatting import SECOND
 from ibcmtool.packets import Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
-from ibcmtool.sources.strays import LEAP, Strays
+from ibcmtool.sources.files.strays import LEAP, Strays
 
 HOUR = 3600 * SECOND
 CAPTURES = Path(__file__).resolve().parents[2] / "captures" / "linux-rxe"
@@ -170,6 +170,7 @@ def test_a_clock_that_is_set_back(name: str, back: int, tmp_path: Path, monkeypa
         for told, findings in [(live.told(), live.records.findings), in_file(shown, tmp_path / "back.pcap")]:
             assert [history for _, history in told] == [history for _, history in whole]
             assert grave(findings) <= grave(found)
+        assert all((one.lasted() or 0) >= 0 for one in live.records.result().connections)
 
 
 def test_nothing_is_closed_while_the_old_time_comes_again(live: Live) -> None:

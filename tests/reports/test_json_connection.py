@@ -75,7 +75,7 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         "opened": time(conn.opened),
         "established": time(conn.established),
         "closed": time(conn.closed),
-        "duration": None if conn.closed is None else time(conn.closed - conn.opened),
+        "duration": time(conn.lasted()),
         "messages": [message_object(step) for step in conn.steps],
     }
 

@@ -13,9 +13,9 @@ from threading import Event
 from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import shown
 from ibcmtool.sources.files import Capture, ScanRequest, open_stream
+from ibcmtool.sources.files.strays import Strays, Taken
 from ibcmtool.sources.files.streams import ByteStream
 from ibcmtool.sources.live.source import Deliver, LiveSource
-from ibcmtool.sources.strays import Strays, Taken
 
 POLL = 0.1  # seconds between two looks at a file that grows, or at `stop`
 BATCH = 512  # packets
@@ -45,7 +45,7 @@ class DeliveryBuffer:
             self._deliver(frames)
 
 
-class _Watched(Container[int]):
+class _Watched:
     """The QPNs that are watched once all has been looked at that was read before.
 
     A capture may be read faster than it is looked at: whether a data packet is worth delivering depends on the messages
