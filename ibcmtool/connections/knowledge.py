@@ -81,10 +81,14 @@ def knowledge(connection: Connection, role: Role) -> Knowledge:
         if step.disposition == "unexpected":
             return "likely"  # something is missing that may have moved it
         since = at
-    if since is not None and arrivals(connection)[since] == "shown":
+    if since is not None and _can_be_shown(connection.steps[since]) and arrivals(connection)[since] == "shown":
         return "known"
     spoke = spoke or any(step.sender == role for step in connection.steps)
     return "likely" if spoke or connection.outcome != "timed_out" else "unknown"
+
+
+def _can_be_shown(step: Step) -> bool:
+    return step.message.type in REPEATED or (step.message.type, step.sender) == RTU
 
 
 class _Evidence:

@@ -18,7 +18,7 @@ from ibcmtool.engine.sink import Sink
 from ibcmtool.model import Connection, Event, TimewaitModel
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
-from ibcmtool.sources.files.strays import EVERY_QPN, Strays, Taken
+from ibcmtool.sources.files.strays import EVERY_QPN, LEAP, Strays, Taken
 from ibcmtool.sources.files.survey import survey
 
 Progress = Callable[[int], None]
@@ -131,7 +131,8 @@ def _frames(capture: Capture, file: int, request: ScanRequest, engine: Engine) -
     """The frames of one capture that can tell of something; its end is told to the engine."""
     info, strays = capture.info, Strays()
     for frame in capture.scan(request):
-        if not strays.leaps(frame.time):
+        if frame.time <= strays.limit:
+            strays.limit = frame.time + LEAP
             yield frame._replace(time=frame.time - info.clock_offset) if info.clock_offset else frame
             continue
         for taken in strays.take(frame):

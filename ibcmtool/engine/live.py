@@ -113,10 +113,11 @@ class Session:
         status.info.sees_host = status.source.sees_host
         self._count_losses(index, max((frame.time for frame in frames), default=None))
         for frame in frames:
-            if status.strays.leaps(frame.time):
-                self._take(index, status.strays.take(frame, expected=status.expects(frame.time)))
-            else:
+            if frame.time <= status.strays.limit:
+                status.strays.limit = frame.time + LEAP
                 self._feed(index, frame, None)
+            else:
+                self._take(index, status.strays.take(frame, expected=status.expects(frame.time)))
         status.waits_since = None
 
     def _take(self, index: int, several: Iterable[Taken]) -> None:
