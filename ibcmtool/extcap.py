@@ -87,7 +87,7 @@ def _capture(name: str, policy: str, fifo: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     source = source_of(name)
     session = Session([source], "strict" if policy == "strict" else "relaxed")
-    with Reading([source], session.engine.watched) as reading:
+    with Reading([source], session.watched) as reading:
         session.engine.sink = recording = Recording(fifo, Rotation(), session.sources)
         recording.refresh(None)  # Wireshark waits for the beginning of the file
         ticked = time.monotonic()

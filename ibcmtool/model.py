@@ -222,6 +222,10 @@ class Connection:
             ("passive", conflict) for conflict in self.reply_conflicts
         ]
 
+    def lasted(self) -> int | None:
+        """ns from its first message to its end; None where that is to come, or a clock was set back in between."""
+        return None if self.closed is None or self.closed < self.opened else self.closed - self.opened
+
 
 class Conflict(NamedTuple):
     """A REQ or REP names a QPN that an earlier connection of the same CA used and may not have given back."""

@@ -51,6 +51,12 @@ def test_links_lead_somewhere(page: str, root: Path) -> None:
         assert (root / page).parent.joinpath(target).exists(), target
 
 
+def test_the_filter_in_the_readme_is_the_one_that_sources_suggests(root: Path) -> None:
+    from ibcmtool.wire.bpf import TYPED
+
+    assert TYPED in " ".join((root / "README.md").read_text().split())
+
+
 def test_commands_in_the_readme_are_understood(root: Path) -> None:
     """Each `ibcmtool ...` line of the README's code blocks names a command and options that exist."""
     from typer.main import get_command

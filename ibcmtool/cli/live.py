@@ -40,7 +40,7 @@ def live(options: LiveOptions, filters: Filters) -> None:
         keep=int(options.keep * SECOND),
     )
     runner = Command(command, "info" if fail_on == "never" else fail_on) if command is not None else None
-    with stop_request() as stop, Reading(sources, session.engine.watched) as reading:
+    with stop_request() as stop, Reading(sources, session.watched) as reading:
         recordings = [Recording(options.write, rotation, session.sources)] if options.write is not None else []
         sink = make_sink("live", options.output_format, settings)
         shown = Choice(sink, filters.chosen, options.min_severity, runner)

@@ -20,16 +20,14 @@ class Agenda:
     def __init__(self) -> None:
         self.queue = DeadlineQueue()
         self.duties = StaleDuties()
-        self._least_wait = exponent(LONGEST_EXPONENT)  # of all connections so far: no deadline comes sooner
+        self.least_wait = exponent(LONGEST_EXPONENT)  # ns, of all connections so far: no deadline comes sooner
         self._reported: dict[int, set[Deadline]] = {}  # deadlines that passed and leave the states as they are
 
     def note(self, connection: Connection, time: int) -> None:
-        """It has a new step, of this time."""
-        if self.queue.due(connection.id) > time + self._least_wait:
-            # What this step sets comes no sooner than this; looking closer can wait until then.
-            wait = least_wait(connection)
-            self._least_wait = min(self._least_wait, wait)
-            self.queue.schedule(connection.id, time + wait)
+        """It has a new step, of this time. What that sets comes no sooner than this: a closer look can wait."""
+        wait = least_wait(connection)
+        self.least_wait = min(self.least_wait, wait)
+        self.queue.schedule(connection.id, time + wait)
 
     def pending(self, connection: Connection) -> Iterator[Deadline]:
         """What is due next in a connection, in no order."""

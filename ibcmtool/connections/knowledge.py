@@ -55,8 +55,9 @@ HANDSHAKE: Final[dict[Role, tuple[Sent, ...]]] = {
 def arrivals(connection: Connection) -> list[Arrival]:
     """Of each step: whether its receiver is shown to have got it, likely has, or may well not have (open)."""
     evidence = _Evidence(connection.steps)
-    for role, packet in connection.last_data.items():
-        evidence.beyond(role, packet.time)
+    for data in (connection.first_data, connection.last_data):
+        for role, packet in data.items():
+            evidence.beyond(role, packet.time)
     return evidence.made
 
 
@@ -80,15 +81,14 @@ def knowledge(connection: Connection, role: Role) -> Knowledge:
         if step.disposition == "unexpected":
             return "likely"  # something is missing that may have moved it
         since = at
-    if since is not None and _can_be_shown(connection, since) and arrivals(connection)[since] == "shown":
+    if since is not None and _can_be_shown(connection.steps[since]) and arrivals(connection)[since] == "shown":
         return "known"
     spoke = spoke or any(step.sender == role for step in connection.steps)
     return "likely" if spoke or connection.outcome != "timed_out" else "unknown"
 
 
-def _can_be_shown(connection: Connection, at: int) -> bool:
-    """Whether anything could show that this step arrived; nothing does of the end of an exchange, if it is the last."""
-    return at < len(connection.steps) - 1 or connection.steps[at].message.type not in ENDING
+def _can_be_shown(step: Step) -> bool:
+    return step.message.type in REPEATED or (step.message.type, step.sender) == RTU
 
 
 class _Evidence:
@@ -126,6 +126,8 @@ class _Evidence:
             self.made[at] = "shown"  # captured behind its own answer
         elif kind in REPEATED or sent == RTU:
             self.made[at] = "open"
+            if kind == "REP" and not again:
+                self._waiting.pop(sent, None)  # what follows names the id of the newest
             self._waiting.setdefault(sent, []).append((at, step.message.time))
             if before is not None and again and before[1].message.type in ENDING:
                 self.made[before[0]] = "open"

@@ -125,7 +125,8 @@ class Tracker:
             for refused in self._duties.settle(connection) if explained is None else (explained,):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
         self.watched.adjust(connection)
-        self._agenda.note(connection, time)
+        if self._queue.due(connection.id) > time + self._agenda.least_wait:
+            self._agenda.note(connection, time)
         if connection.closed is not None and is_over(connection):
             oldest = self._past.make_room(connection, self._now)
             if oldest is not None:

@@ -18,8 +18,8 @@ from ibcmtool.engine.sink import Sink
 from ibcmtool.model import Connection, Event, TimewaitModel
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import Capture, ScanRequest, open_capture
+from ibcmtool.sources.files.strays import EVERY_QPN, LEAP, Strays, Taken
 from ibcmtool.sources.files.survey import survey
-from ibcmtool.sources.strays import in_order
 
 Progress = Callable[[int], None]
 
@@ -129,10 +129,24 @@ def _merged(captures: Sequence[Capture], requests: Sequence[ScanRequest], engine
 
 def _frames(capture: Capture, file: int, request: ScanRequest, engine: Engine) -> Iterator[Frame]:
     """The frames of one capture that can tell of something; its end is told to the engine."""
-    info = capture.info
-    for frame, time in in_order(capture.scan(request)):
-        moment = time - info.clock_offset
-        if time != frame.time:
-            engine.stray(file, frame.number, frame.time - time, moment)
-        yield frame if moment == frame.time else frame._replace(time=moment)
+    info, strays = capture.info, Strays()
+    for frame in capture.scan(request):
+        if frame.time <= strays.limit:
+            strays.limit = frame.time + LEAP
+            yield frame._replace(time=frame.time - info.clock_offset) if info.clock_offset else frame
+            continue
+        for taken in strays.take(frame):
+            yield _as_taken(taken, engine, info.clock_offset)
+        request.watched = engine.watched if strays.held is None else EVERY_QPN
+        request.heard(frame.number)
+    for taken in strays.release(stray=False):
+        yield _as_taken(taken, engine, info.clock_offset)
     engine.ends(file, None if info.last_time is None else info.last_time - info.clock_offset)
+
+
+def _as_taken(taken: Taken, engine: Engine, clock_offset: int) -> Frame:
+    """A frame by the common clock; a stray is told to the engine."""
+    frame = taken.frame._replace(time=taken.time - clock_offset)
+    if taken.time != taken.frame.time:
+        engine.stray(frame.file, frame.number, taken.frame.time - taken.time, frame.time)
+    return frame

@@ -7,7 +7,7 @@ that a packet on its way is not overtaken by the verdict that it is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,8 +18,8 @@ from ibcmtool.engine.sink import Sink
 from ibcmtool.formatting import SECOND, duration
 from ibcmtool.model import TimewaitModel
 from ibcmtool.packets import CmMessage, DataPacket, Frame
+from ibcmtool.sources.files.strays import LEAP, Strays, Taken
 from ibcmtool.sources.live import LiveSource
-from ibcmtool.sources.strays import LEAP, Strays, Taken
 
 PATIENCE: Final = 5.0  # seconds that a packet which may be a stray waits for the next one
 FAR: Final = 60 * SECOND  # ahead of the time at its source: by less, a program may hand on an old capture in fits
@@ -72,6 +72,20 @@ class SourceStatus:
         return self.last + int((time.monotonic() - self.arrived) * self.source.speed * SECOND)
 
 
+class Watched:
+    """The QPNs whose data packets are worth delivering: those that the engine watches."""
+
+    def __init__(self, qpns: Container[int]) -> None:
+        self.every = False  # any: a packet waits for the next one
+        self._qpns = qpns
+
+    def __bool__(self) -> bool:
+        return self.every or bool(self._qpns)
+
+    def __contains__(self, qpn: object) -> bool:
+        return self.every or qpn in self._qpns
+
+
 class Session:
     """Takes batches of packets from any number of sources. The engine's sink is to be set before the first one."""
 
@@ -87,6 +101,7 @@ class Session:
         self.sources = [SourceStatus(InputInfo(one.name, LIVE, made_up=one.made_up), one) for one in sources]
         infos = [status.info for status in self.sources]
         self.engine = Engine(infos, Sink(), policy, timewait_model, most=most, redact=redact)
+        self.watched = Watched(self.engine.watched)
         self._kept = 0  # packets that were numbered
 
     def take(self, index: int, frames: Sequence[Frame]) -> None:
@@ -98,10 +113,11 @@ class Session:
         status.info.sees_host = status.source.sees_host
         self._count_losses(index, max((frame.time for frame in frames), default=None))
         for frame in frames:
-            if status.strays.leaps(frame.time):
-                self._take(index, status.strays.take(frame, expected=status.expects(frame.time)))
-            else:
+            if frame.time <= status.strays.limit:
+                status.strays.limit = frame.time + LEAP
                 self._feed(index, frame, None)
+            else:
+                self._take(index, status.strays.take(frame, expected=status.expects(frame.time)))
         status.waits_since = None
 
     def _take(self, index: int, several: Iterable[Taken]) -> None:
@@ -114,6 +130,7 @@ class Session:
                     f"message {number} is dated {duration(ahead)} ahead of the one before, and taken as of that"
                 )
             self._feed(index, frame, moment)
+        self.watched.every = any(status.strays.held is not None for status in self.sources)
 
     def _feed(self, index: int, frame: Frame, moment: int | None) -> None:
         """One frame, taken as of `moment` instead of its own time."""
@@ -127,7 +144,10 @@ class Session:
         status = self.sources[index]
         status.ended = True
         self._take(index, status.strays.release(stray=False))
-        self.engine.ends(index, status.last)
+        reached = status.source.end_time or status.last
+        self.engine.ends(index, reached)
+        if reached is not None and all(one.ended for one in self.sources):
+            self.engine.advance(reached)
 
     def pass_time(self) -> None:
         """Let the time go on without packets: what is overdue comes to light."""

@@ -157,7 +157,9 @@ def _set_up(one: Brief) -> Text:
 
 
 def _span(start: int, end: int | None) -> Text:
-    return Text("-", style.QUIET) if end is None else Text(formatting.duration(end - start))
+    if end is None or end < start:  # a clock was set back in between
+        return Text("-", style.QUIET)
+    return Text(formatting.duration(end - start))
 
 
 def _findings(row: ConnectionLine) -> Text:

@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 def connection_text(conn: Connection, display_filter: str) -> str:
     """One connection as a JSON object, with the Wireshark filter that shows its frames."""
-    duration = None if conn.closed is None else conn.closed - conn.opened
     retry = retry_of(conn)
     safe = "" if retry is None else f'"earliest_safe_retry": {_time(retry.time)}, "retry_basis": "{retry.basis}", '
     return (
@@ -33,7 +32,7 @@ def connection_text(conn: Connection, display_filter: str) -> str:
         f'"transport": "{conn.transport}", "display_filter": "{display_filter}", '
         f'"active": {_end_text(conn, "active")}, "passive": {_end_text(conn, "passive")}, '
         f'"opened": {_time(conn.opened)}, "established": {_time(conn.established)}, '
-        f'"closed": {_time(conn.closed)}, "duration": {_time(duration)}, {safe}'
+        f'"closed": {_time(conn.closed)}, "duration": {_time(conn.lasted())}, {safe}'
         f'"refusal": {_refusal_text(conn)}, '
         f'"messages": [{messages_text(conn.steps)}]}}'
     )

@@ -112,5 +112,6 @@ def _times(conn: Connection, calendar: Calendar) -> Iterator[str]:
     yield f"opened {calendar.full(conn.opened)}"
     if conn.established is not None and conn.request is not None:
         yield f"set up in {formatting.duration(conn.established - conn.opened)}"
-    if conn.closed is not None:
-        yield f"ended after {formatting.duration(conn.closed - conn.opened)}"
+    lasted = conn.lasted()
+    if lasted is not None:
+        yield f"ended after {formatting.duration(lasted)}"

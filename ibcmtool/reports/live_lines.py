@@ -127,10 +127,11 @@ class LineMaker:
 
     def _ended(self, time: int, connection: Connection) -> Pieces:
         lasted = (connection.closed or time) - connection.opened
+        after = f" after {formatting.duration(lasted)}" if lasted >= 0 else ""  # a clock was set back in between
         return [
             *self._head(time, connection, "end", style.QUIET),
             (formatting.OUTCOMES[connection.outcome], style.OUTCOME[connection.outcome]),
-            (self._clean(f" after {formatting.duration(lasted)}  {connection.history}"), ""),
+            (self._clean(f"{after}  {connection.history}"), ""),
         ]
 
     def _head(self, time: int, connection: Connection, label: str, name: str) -> Pieces:

@@ -79,6 +79,20 @@ def test_an_answer_that_was_captured_first_shows_its_question() -> None:
     assert arrivals(connection) == ["likely", "shown"]
 
 
+def test_of_two_reps_with_ids_of_their_own_the_one_that_is_named_arrived() -> None:
+    """The passive end has restarted in between."""
+    server = Host("10.0.0.2", psn=500)
+    talk = Conversation(passive=server)
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.again(4, req)
+    talk.comm_ids["passive"], server.psn = server.next_comm_id(), 0
+    talk.passive(4.01, "REP")
+    talk.active(4.02, "RTU")
+    (connection,) = run(talk).connections
+    assert arrivals(connection) == ["shown", "open", "shown", "shown", "open"]
+
+
 def test_what_time_decides_is_not_known() -> None:
     talk = Conversation()
     talk.repeat(talk.active(0, "REQ"), 6, 15)

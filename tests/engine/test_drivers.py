@@ -6,12 +6,12 @@ What differs, and why:
   they come; what announces a neighbour is no packet that is kept.
 * Inputs. A live source counts the packets that it delivered, and knows neither link types nor damage: what could not
   be read it says in its notes, on stderr, where C01 says it of a file.
-* Data packets, where a source reads ahead of the analysis (a file on standard input): it cannot know yet which QPNs
-  will be watched. The source here keeps up, as one does whose packets come at their own pace.
+* The packets that a live source passes over are not counted among its own.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,9 +27,12 @@ from ibcmtool.engine.sink import Received
 from ibcmtool.model import Connection, End
 from ibcmtool.packets import Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
+from ibcmtool.sources.live import LiveSource, source_of
+from ibcmtool.sources.live.reading import Reading
 
 CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*/*.pcap*"))
 BATCHES = (1, 7, 10_000)
+PATIENCE = 20
 
 
 class Numbers(Records):
@@ -50,13 +53,32 @@ def frames_of(path: Path) -> list[Frame]:
 
 def live(path: Path, batch: int, *, redact: bool = False) -> Numbers:
     """The capture as a live source delivers it that keeps up: data packets, too, in batches of this size."""
-    source: Any = SimpleNamespace(name=str(path), speed=0.0, made_up=False, sees_host=False, dropped=0, notes=[])
+    source: Any = SimpleNamespace(
+        name=str(path), speed=0.0, made_up=False, sees_host=False, end_time=None, dropped=0, notes=[]
+    )
     session, records = Session([source], "relaxed", redact=redact), Numbers()
     session.engine.sink = records
     frames = frames_of(path)
     for begin in range(0, len(frames), batch):
         session.take(0, frames[begin : begin + batch])
     session.engine.advance(max((frame.time for frame in frames), default=0))
+    session.finish()
+    return records
+
+
+def read(source: LiveSource) -> Numbers:
+    """What comes of a source that runs in its thread, as fast as it can."""
+    session, records = Session([source], "relaxed"), Numbers()
+    session.engine.sink = records
+    with Reading([source], session.watched) as reading:
+        ended = False
+        while not ended:
+            batch = reading.next(PATIENCE)
+            assert batch is not None
+            assert batch.error is None
+            session.take(batch.source, batch.frames)
+            ended = batch.ended
+    session.end(0)
     session.finish()
     return records
 
@@ -106,3 +128,18 @@ def test_files_and_live_say_the_same(path: Path, redact: bool) -> None:
         assert sorted(str(said(finding, records.frames)) for finding in found) == findings
         assert [content(connection, records.frames) for connection in records.result().connections] == connections
         assert [(info.cm_messages, info.cut_messages) for info in records.inputs] == counts
+
+
+@pytest.mark.parametrize("name", ["-", "replay"])
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_a_source_that_reads_ahead_says_the_same(path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows which data packets are worth delivering only when the messages before them have been looked at."""
+    analysis = analyze([str(path)])
+    with path.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=file, closed=False, isatty=lambda: False))
+        records = read(source_of("-" if name == "-" else f"replay:{path}@0"))
+    found = sorted(str(said(finding, records.frames)) for finding in [*records.findings, *records.of_inputs])
+    assert found == sorted(str(said(finding, {})) for finding in analysis.findings)
+    assert [content(connection, records.frames) for connection in records.result().connections] == [
+        content(connection, {}) for connection in analysis.connections
+    ]

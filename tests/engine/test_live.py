@@ -24,7 +24,16 @@ Kind = TypeVar("Kind")
 
 def source(**given: Any) -> Any:
     return SimpleNamespace(
-        **{"name": "test", "speed": 1.0, "made_up": False, "sees_host": False, "dropped": 0, "notes": [], **given}
+        **{
+            "name": "test",
+            "speed": 1.0,
+            "made_up": False,
+            "sees_host": False,
+            "end_time": None,
+            "dropped": 0,
+            "notes": [],
+            **given,
+        }
     )
 
 

@@ -21,7 +21,7 @@ from ibcmtool.engine.live import Session
 from ibcmtool.formatting import SECOND
 from ibcmtool.packets import Frame
 from ibcmtool.sources.files import ScanRequest, open_capture
-from ibcmtool.sources.strays import LEAP, Strays
+from ibcmtool.sources.files.strays import LEAP, Strays
 
 HOUR = 3600 * SECOND
 CAPTURES = Path(__file__).resolve().parents[2] / "captures" / "linux-rxe"
@@ -59,7 +59,9 @@ class Live:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         monkeypatch.setattr(live_engine.time, "monotonic", lambda: self.now)
-        source: Any = SimpleNamespace(name="-", speed=1.0, made_up=False, sees_host=False, dropped=0, notes=[])
+        source: Any = SimpleNamespace(
+            name="-", speed=1.0, made_up=False, sees_host=False, end_time=None, dropped=0, notes=[]
+        )
         self.notes: list[str] = source.notes
         self.session, self.records = Session([source], "relaxed"), Records()
         self.session.engine.sink = self.records
@@ -168,6 +170,7 @@ def test_a_clock_that_is_set_back(name: str, back: int, tmp_path: Path, monkeypa
         for told, findings in [(live.told(), live.records.findings), in_file(shown, tmp_path / "back.pcap")]:
             assert [history for _, history in told] == [history for _, history in whole]
             assert grave(findings) <= grave(found)
+        assert all((one.lasted() or 0) >= 0 for one in live.records.result().connections)
 
 
 def test_nothing_is_closed_while_the_old_time_comes_again(live: Live) -> None:
@@ -183,10 +186,8 @@ def test_nothing_is_closed_while_the_old_time_comes_again(live: Live) -> None:
 
 def test_frames_wait_only_where_they_leap() -> None:
     (frame, *_), strays = frames_of("rping"), Strays()
-    assert not strays.leaps(frame.time)
-    assert not strays.leaps(frame.time + LEAP)
-    assert not strays.leaps(frame.time)  # late
-    assert strays.leaps(frame.time + LEAP + 1)
+    for ahead, taken in ((0, 1), (LEAP, 1), (0, 1), (LEAP + 1, 0)):
+        assert len(strays.take(frame._replace(time=frame.time + ahead))) == taken
 
 
 @pytest.mark.parametrize(
@@ -204,11 +205,6 @@ def test_frames_wait_only_where_they_leap() -> None:
 def test_by_which_times_frames_are_taken(times: list[int], taken: list[int]) -> None:
     (frame, *_), strays = frames_of("rping"), Strays()
     given = [frame._replace(time=time * SECOND) for time in times]
-    found: list[int] = []
-    for one in given:
-        if strays.leaps(one.time):
-            found += [time for _, time in strays.take(one)]
-        else:
-            found.append(one.time)
+    found = [time for one in given for _, time in strays.take(one)]
     found += [time for _, time in strays.release(stray=False)]
     assert found == [time * SECOND for time in taken]

@@ -79,7 +79,7 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         "opened": time(conn.opened),
         "established": time(conn.established),
         "closed": time(conn.closed),
-        "duration": None if conn.closed is None else time(conn.closed - conn.opened),
+        "duration": time(conn.lasted()),
         **({} if retry is None else {"earliest_safe_retry": time(retry.time), "retry_basis": retry.basis}),
         "refusal": None
         if refusal is None

@@ -19,7 +19,9 @@ from ibcmtool.sources.files import ScanRequest, open_capture
 
 def record(capture: Path, into: Path, rotation: Rotation | None = None, process: str = "") -> int:
     """Record a capture as if it had come live; how many CM messages it holds."""
-    source: Any = SimpleNamespace(name="iface:eth0", speed=1.0, made_up=False, sees_host=False, dropped=3, notes=[])
+    source: Any = SimpleNamespace(
+        name="iface:eth0", speed=1.0, made_up=False, sees_host=False, end_time=None, dropped=3, notes=[]
+    )
     session = Session([source], "relaxed")
     recording = Recording(str(into), rotation or Rotation(), session.sources)
     with open_capture(str(capture), 0) as frames:
@@ -66,7 +68,9 @@ def test_infiniband_is_written_so_that_wireshark_reads_it(
     """Link type 247 is put into ERF records."""
     with open_capture(str(public_captures / "erf-rping-native-ib.pcap"), 0) as capture:
         bare = [frame._replace(link_type=247, data=frame.data[16:]) for frame in capture]
-    source: Any = SimpleNamespace(name="x", speed=1.0, made_up=False, sees_host=False, dropped=0, notes=[])
+    source: Any = SimpleNamespace(
+        name="x", speed=1.0, made_up=False, sees_host=False, end_time=None, dropped=0, notes=[]
+    )
     session = Session([source], "relaxed")
     into = tmp_path / "ib.pcapng"
     recording = Recording(str(into), Rotation(), session.sources)

@@ -53,6 +53,7 @@ class Piece(NamedTuple):
     cut_frames: int
     first_time: int
     last_time: int
+    end_time: int
     time_at_end: int | None  # see Window.last_time
 
 
@@ -105,6 +106,7 @@ class RelayWindow(Window):
                     info.frames += piece.frames
                     info.cut_frames += piece.cut_frames
                     note_times(info, piece.first_time, piece.last_time)
+                    info.end_time = piece.end_time or info.end_time
                     if piece.time_at_end is not None:
                         self.last_time = piece.time_at_end
                     self._receive(here + need)
@@ -217,13 +219,13 @@ class _StripeWindow(Window):
         if self._piece is not None and here > self._piece:
             info = self.info
             if not self.candidate:
-                times = info.first_time or 0, info.last_time or 0
+                times = info.first_time or 0, info.last_time or 0, info.end_time or 0
                 self.pieces.append(Piece(self._piece, here, info.frames, info.cut_frames, *times, self.last_time))
             if here >= self._end:
                 raise _StripeOverError
             self._piece, self.candidate = here, False
             info.frames = info.cut_frames = 0
-            info.first_time = info.last_time = None
+            info.first_time = info.last_time = info.end_time = None
         return super().more(position, need)
 
     def changed(self) -> None:

@@ -82,11 +82,11 @@ class RecordReader(ABC):
         self.scan_request = scan_request
         info, window, file = self.info, self.window, self.file
         new = tuple.__new__  # Frame(...) takes three times as long
-        everything, watched = scan_request.everything, scan_request.watched
+        everything = scan_request.everything
         with InputEnd(window, info):
             try:
                 while True:
-                    self.watched_until = scan_request.until if watched else 0
+                    self.watched_until = scan_request.until if scan_request.watched else 0
                     record = self.next_record()
                     if record is None:
                         return
@@ -96,7 +96,7 @@ class RecordReader(ABC):
                         info.cut_frames += 1
                     packet = window.view[begin:end]
                     if qpn != GSI_QP and not everything:
-                        now_watched = watched if number <= self.watched_until else ()
+                        now_watched = scan_request.watched if number <= self.watched_until else ()
                         if qpn == UNKNOWN:
                             wanted = self.frame_filter.wants(packet, number, now_watched)
                         else:

@@ -27,6 +27,7 @@ class Batch(NamedTuple):
     frames: Sequence[Frame] = ()
     error: BaseException | None = None
     ended: bool = False
+    looked_at: Event | None = None  # set when all that came before has been
 
 
 class Reading:
@@ -62,11 +63,15 @@ class Reading:
             source.close()
 
     def next(self, wait: float) -> Batch | None:
-        """The next batch; None when none comes within `wait` seconds."""
-        try:
-            return self._queue.get(timeout=wait)
-        except queue.Empty:
-            return None
+        """The next batch; None when none comes within `wait` seconds. Those before it have been looked at."""
+        while True:
+            try:
+                batch = self._queue.get(timeout=wait)
+            except queue.Empty:
+                return None
+            if batch.looked_at is None:
+                return batch
+            batch.looked_at.set()
 
     def stop(self) -> None:
         """Ask the sources to end. What they have delivered can still be taken."""
@@ -80,10 +85,19 @@ class Reading:
     def _run(self, index: int, source: LiveSource) -> None:
         error: BaseException | None = None
         try:
-            source.run(lambda frames: self._put(Batch(index, frames)), self._stop, self._watched)
+            source.run(lambda frames: self._deliver(index, frames), self._stop, self._watched)
         except BaseException as raised:
             error = raised  # it belongs to the main thread
         self._put(Batch(index, error=error, ended=True))
+
+    def _deliver(self, index: int, frames: Sequence[Frame]) -> None:
+        if frames:
+            self._put(Batch(index, frames))
+            return
+        looked_at = Event()
+        self._put(Batch(index, looked_at=looked_at))
+        while not looked_at.wait(PATIENCE) and not self._stop.is_set():
+            pass
 
     def _put(self, batch: Batch) -> None:
         while True:

@@ -11,7 +11,10 @@ from ibcmtool.packets import Frame
 from ibcmtool.sources.errors import SourceError
 
 Deliver = Callable[[Sequence[Frame]], None]
-"""Takes packets as they arrive. Their numbers do not count: whoever takes them numbers what it keeps."""
+"""Takes packets as they arrive. Their numbers do not count: whoever takes them numbers what it keeps.
+
+With none it returns when all that came before has been looked at: then `watched` is up to date.
+"""
 
 
 class LiveSource(ABC):
@@ -25,6 +28,7 @@ class LiveSource(ABC):
     def __init__(self, name: str) -> None:
         self.name = name  # as the user named it
         self.dropped = 0  # packets lost so far, as far as the source knows
+        self.end_time: int | None = None  # of its last packet, worth delivering or not, once it has ended
         self.damaged = False  # what came could not be read to its end
         self.notes: list[str] = []  # what happened that the user must know; only ever grows
 

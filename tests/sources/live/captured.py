@@ -32,7 +32,7 @@ class Running:
             self.error = error
 
     def _take(self, frames: Sequence[Frame]) -> None:
-        self.batches += 1
+        self.batches += bool(frames)
         self.frames += [frame.data for frame in frames]
 
     def until(self, condition: Callable[[], bool]) -> None:

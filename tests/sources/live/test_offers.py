@@ -13,6 +13,7 @@ from ibcmtool.sources.live import SOURCES, name_of, offers
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.interface import offers as interfaces
 from ibcmtool.sources.live.source import Offer
+from ibcmtool.wire.bpf import TYPED
 
 
 @pytest.fixture
@@ -116,6 +117,7 @@ def test_no_rdma_device_and_no_privileges(tmp_path: Path, monkeypatch: pytest.Mo
     assert found["iface:NAME"].reason == "libpcap is not installed"
     assert not any(found[source].available for source in ("kernel", "umad", "iface:NAME", "counters"))
     assert all(found[source].available for source in ("-", "follow:FILE", "replay:FILE"))
+    assert TYPED in found["-"].command
 
 
 def test_interfaces_without_privileges(machine: TracingHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from ibcmtool.sources.files import open_stream
 from ibcmtool.sources.files.streams import FileStream
 from ibcmtool.sources.live.captured import CapturedSource, DeliveryBuffer, packets
 from ibcmtool.sources.live.source import Deliver
-from ibcmtool.sources.strays import in_order
 
 
 class Replay(CapturedSource):
@@ -38,7 +37,7 @@ class Replay(CapturedSource):
         buffer = DeliveryBuffer(deliver)
         begun, first = time.monotonic(), None
         with open_stream(FileStream(self.path), self.path, 0) as capture:
-            for frame, moment in in_order(packets(capture, watched)):
+            for frame, moment in packets(capture, watched, buffer, ahead=True):
                 first = moment if first is None else first
                 if self.speed:
                     pause = begun + (moment - first) / SECOND / self.speed - time.monotonic()
@@ -49,5 +48,6 @@ class Replay(CapturedSource):
                     return
                 buffer.add(frame)
         buffer.flush()
+        self.end_time = capture.info.end_time
         if capture.info.truncated:
             self._damage(capture)

@@ -9,6 +9,7 @@ from ibcmtool.sources.live.alternatives import IBDUMP_DRIVERS, driver
 from ibcmtool.sources.live.host import Host
 from ibcmtool.sources.live.ports import Port, ports
 from ibcmtool.sources.live.source import Offer
+from ibcmtool.wire.bpf import TYPED
 
 
 def offers(host: Host) -> Iterator[Offer]:
@@ -20,7 +21,7 @@ def offers(host: Host) -> Iterator[Offer]:
         "-",
         True,
         "a capture that another program writes, here or on another host",
-        "ssh HOST tcpdump -U --immediate-mode -i NAME -w - udp port 4791 | ibcmtool live -",
+        f"ssh HOST \"tcpdump -U --immediate-mode -i NAME -w - '{TYPED}'\" | ibcmtool live -",
     )
 
 

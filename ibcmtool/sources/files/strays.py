@@ -7,13 +7,25 @@ of the frame before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.port_trace import LATEST
 from ibcmtool.packets import Frame
 
 LEAP: Final = LATEST  # ns ahead; by less, a packet may have been overtaken
+ALWAYS: Final = 1 << 63  # ns; later than any time
+NEVER: Final = -ALWAYS
+
+
+class _Every:
+    """Contains everything."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+EVERY_QPN: Final[Container[int]] = _Every()  # to be watched while a frame waits: any frame behind it will do
 
 
 class Taken(NamedTuple):
@@ -24,30 +36,28 @@ class Taken(NamedTuple):
 
 
 class Strays:
-    """The frames of one input, in its order. Times are ns."""
+    """The frames of one input, in its order. Times are ns.
+
+    A frame that is not later than `limit`, as nearly all are, can be taken as it is; its time plus LEAP is the new
+    limit. `take` is asked about the others.
+    """
 
     def __init__(self) -> None:
+        self.limit = ALWAYS
         self.held: Frame | None = None  # it waits for the next one
-        self._last: int | None = None  # time by which the newest frame was taken
-        self._doubted: tuple[int, int] | None = None  # time of one that waited in vain, and what was the last then
-
-    def leaps(self, time: int) -> bool:
-        """Whether `take` is to be asked about a frame of this time; else it can be taken as it is, and is noted."""
-        if self.held is not None or (self._last is not None and time - self._last > LEAP):
-            return True
-        self._last = time
-        return False
+        self._last = 0  # while it waits: the time by which the one before was taken
+        self._doubted: tuple[int, int] | None = None  # time of one that waited in vain, and the limit behind it
 
     def take(self, frame: Frame, *, expected: bool = False) -> list[Taken]:
         """Those that can be taken, now that this one came. expected: after a pause that is known to have been."""
         waited = self.release(stray=self.held is not None and self.held.time - frame.time > LEAP)
         if self._doubted is not None:
-            doubted, last = self._doubted
-            expected |= self._last == last and abs(frame.time - doubted) <= LEAP  # it was right
-        if not expected and self.leaps(frame.time):
-            self.held = frame
+            doubted, limit = self._doubted
+            expected |= self.limit == limit and abs(frame.time - doubted) <= LEAP  # it was right
+        if frame.time > self.limit and not expected:
+            self.held, self._last, self.limit = frame, self.limit - LEAP, NEVER
             return waited
-        self._last = frame.time
+        self.limit = frame.time + LEAP
         return [*waited, Taken(frame, frame.time)]
 
     def release(self, *, stray: bool) -> list[Taken]:
@@ -55,19 +65,8 @@ class Strays:
         held, self.held = self.held, None
         if held is None:
             return []
-        if stray and self._last is not None:
-            self._doubted = (held.time, self._last)
-            return [Taken(held, self._last)]
-        self._last = held.time
-        return [Taken(held, held.time)]
-
-
-def in_order(frames: Iterable[Frame]) -> Iterator[tuple[Frame, int]]:
-    """The frames of a whole input, each with the time by which it is to be taken."""
-    strays = Strays()
-    for frame in frames:
-        if strays.leaps(frame.time):
-            yield from strays.take(frame)
-        else:
-            yield frame, frame.time
-    yield from strays.release(stray=False)
+        time = self._last if stray else held.time
+        self.limit = time + LEAP
+        if stray:
+            self._doubted = (held.time, self.limit)
+        return [Taken(held, time)]
