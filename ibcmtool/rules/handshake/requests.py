@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from ibcmtool.connections.deadlines import SLACK, patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, frames, qpn
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import Address
@@ -142,11 +144,20 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),
             *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
             *((unopposed("timer"),) if limited else ()),
+            *(_mra_missed(tries, reject, wait) if reject is not None else ()),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",
         advice=" ".join(filter(None, (look, advice, seen))),
     )
+
+
+def _mra_missed(tries: list[Step], reject: Step, wait: int) -> Iterator[Ground]:
+    """The ground that a requester stopped to repeat its REQ long before it gave up, as after an MRA."""
+    pause = between(tries[-1], reject)
+    if len(tries) > 1 and pause > patience(tries, wait + wait // SLACK):
+        sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
+        yield Ground("complete", "weakened", sign)
 
 
 def _heard_of(context: Context, connection: Connection, first: Step, responsive: bool) -> str:

@@ -146,6 +146,16 @@ def test_requester_that_had_an_answer() -> None:
         assert "H18" not in run(talk, until=300).codes
 
 
+def test_requester_that_waited_as_after_an_mra() -> None:
+    """H18: information, as the capture may lack the MRA."""
+    talk = Conversation()
+    talk.again(6.4, talk.active(0, "REQ"))
+    talk.active(18, "REJ", reason=4)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "Only possible: the REQ was not sent again in the 11.6 s before the REJ, as after an MRA." in finding.message
+
+
 def given_up(waits: tuple[float, ...], service_id: int) -> Conversation:
     """Attempts, a minute apart, that the requester ends by REJ 4 after so many seconds each."""
     first = talk = Conversation(service_id=service_id)
