@@ -329,9 +329,11 @@ def test_partition_of_unanswered_reqs() -> None:
     for asked, spoken in ((0xFFFF, None), (0xFFFF, 0xFFFF), (0x8001, 0x0001)):
         assert "P_Key 0x" not in judged(asked, spoken).message
     alone, other = judged(0x8001, None), judged(0x8001, 0xFFFF)
-    assert alone.message.endswith(" They went out with P_Key 0x8001.")
-    assert other.message.endswith(" They went out with P_Key 0x8001, the target was heard with 0xffff (frame 2).")
-    for finding in (alone, other):
+    assert alone.message.endswith(" Their P_Key is 0x8001.")
+    assert other.message.endswith(" Their P_Key is 0x8001, the target was heard with 0xffff (frame 2).")
+    talk = Conversation(Host("10.0.0.1", lid=1), Host("10.0.0.2", lid=2))
+    talk.repeat(talk.active(1, "REQ", max_cm_retries=1, partition_key=0x8001), every=7, count=1)
+    for finding in (alone, other, run(talk, until=60).only("H18")):
         assert "look for P_Key 0x8001 in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target" in finding.advice
 
 
