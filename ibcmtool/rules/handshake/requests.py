@@ -43,7 +43,8 @@ H18 = rule(
     " ID, or the answers take a path that is not captured. Where all messages of an input are from or to one address"
     " it was probably captured there: at the target's side the REQs did arrive. A requester whose REQs never came by"
     " the capture point is C02. Many programs have a limit of their own, shorter than that of their REQ (nvme-rdma"
-    " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too.",
+    " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too. ICMP errors that quote the "
+    "REQs tell whether the host is up without RoCE, or cannot be reached.",
     false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
     " requester ended early. So is a REJ 4 within the first timeout, unless it is the known limit of an NVMe host or"
     " comes as long after the REQ as in the attempt before: the program may have been stopped. If nothing of the"
