@@ -92,4 +92,6 @@ def without_words(service: str) -> str:
     protocol = services.refuses_with_words(service)
     if not protocol:
         return NO_REASON
-    return f"no reason, which {protocol} always gives, so the kernel refused for it (`ibcmtool explain rej:28`)"
+    return (
+        f"no reason, which {protocol} always gives: the kernel refused for it, or it ended (`ibcmtool explain rej:28`)"
+    )
