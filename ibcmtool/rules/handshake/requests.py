@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 from ibcmtool.connections.deadlines import SLACK, patience
@@ -87,10 +87,15 @@ def _silent_since(context: Context, target: Address, question: Step) -> Step:
     first: Step | None = memory.get(target)
     known_since = heard_last.time if heard_last is not None else 0
     if first is None or not known_since <= first.message.time <= question.message.time:
-        memory[target] = first = question
-        if len(memory) > MOST_REMEMBERED:
-            del memory[next(iter(memory))]
+        first = question
+        _remember(memory, target, first)
     return first
+
+
+def _remember(memory: dict[Hashable, object], key: Hashable, value: object) -> None:
+    memory[key] = value
+    if len(memory) > MOST_REMEMBERED:
+        del memory[next(iter(memory))]
 
 
 def _ending(
@@ -104,7 +109,7 @@ def _ending(
         return ", then the requester gave up (REJ 4)", False, False
     memory, key = context.memory["H18"], (connection.active.address, connection.passive.address, connection.service_id)
     before = memory.get(key)
-    memory[key] = waited
+    _remember(memory, key, waited)
     how = f" when the requester gave up after {duration(waited)} (REJ 4)"
     if at_own_limit(connection, waited):
         return f"{how}, the host's own limit of {duration(NVME_LIMIT)} (nvme-rdma before Linux 6.0)", True, False
