@@ -85,7 +85,7 @@ def _silent_since(context: Context, target: Address, question: Step) -> Step:
     """The first message to a port that it left unanswered, without a CM message of it since: this one, or an older."""
     memory, heard_last = context.memory["H18"], context.witness.newest(target)
     first: Step | None = memory.get(target)
-    known_since = heard_last.time if heard_last is not None else 0
+    known_since = (heard_last or question.message).time  # where messages have no numbers, nothing is known of before
     if first is None or not known_since <= first.message.time <= question.message.time:
         first = question
         _remember(memory, target, first)
