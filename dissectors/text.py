@@ -57,13 +57,14 @@ def bytes_words(data: bytes) -> str:
 
 
 LEAST_TEXT = 3  # characters; fewer are rather a number
+LARGEST_CODE = 255  # of a refusal, and of an errno
 
 
 def data_words(data: bytes) -> str:
-    """Bytes of an unknown format: text in quotes if they begin with some, else hexadecimal, with the number they make.
+    """Bytes of an unknown format: text in quotes if they begin with some, else hexadecimal.
 
-    Text ends with a zero byte or with the bytes. A number has at most four bytes; its byte order is the one that makes
-    the smaller number of it.
+    Text ends with a zero byte or with the bytes. What can be a code of four bytes, in either byte order, is also told
+    as the number that it would be.
     """
     used = data.rstrip(b"\0")
     text, _, rest = used.partition(b"\0")
@@ -74,4 +75,4 @@ def data_words(data: bytes) -> str:
         return used.hex(" ", -4)
     word = data[:4].ljust(4, b"\0")
     number = min((int.from_bytes(word, "little", signed=True), int.from_bytes(word, "big", signed=True)), key=abs)
-    return f"{word.hex()} ({number})"
+    return f"{word.hex()} ({number})" if abs(number) <= LARGEST_CODE else word.hex()

@@ -278,6 +278,7 @@ def test_private_data_of_what_is_not_known():
         (bytes.fromhex("92ffffff"), ("private data", "92ffffff (-110)")),
         (bytes.fromhex("00000006"), ("private data", "00000006 (6)")),
         (b"A", ("private data", "41000000 (65)")),
+        (bytes.fromhex("00000400"), ("private data", "00000400")),
         (bytes.fromhex("0004000000000000deadbeef"), ("private data", "00040000 00000000 deadbeef")),
         (b"\x1b[2Jgone", ("private data", "1b5b324a 676f6e65")),
     ],

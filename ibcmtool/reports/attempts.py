@@ -63,13 +63,15 @@ def refusal_words(refusal: Refusal) -> str:
 
 
 def _meaning(group: Attempts, refusal: Refusal) -> str:
-    if refusal.words or refusal.sidr:
+    if refusal.sidr:
         return refusal.words
     if refusal.reason == INVALID_SERVICE_ID:
         return f"nothing listens on {target(group)}"
-    if refusal.reason == CONSUMER_REJECT:
-        return rejects.without_words(group.key.service) if refusal.by == "passive" else rejects.NO_REASON
-    return rejects.STALE if refusal.reason == STALE_CONNECTION else ""
+    if refusal.reason == STALE_CONNECTION:
+        return rejects.STALE
+    if refusal.words or refusal.reason != CONSUMER_REJECT:
+        return refusal.words
+    return rejects.without_words(group.key.service) if refusal.by == "passive" else rejects.NO_REASON
 
 
 def target(group: Attempts) -> str:

@@ -42,11 +42,10 @@ def sentence(conn: Connection, several_files: bool, found: Sequence[Finding] = (
     found: the findings that concern it.
     """
     step = refusing_step(conn)
-    fields = None if step is None else step.message.fields
     code = reason(conn)
-    if step is None or (code is None and not isinstance(fields, SidrRep)) or conn.outcome == "resolved":
+    if step is None or (conn.outcome != "rejected" if conn.sidr else code is None):
         return ""
-    message, said = step.message, meaning(conn, found)
+    message, fields, said = step.message, step.message.fields, meaning(conn, found)
     frame = formatting.frames([(message.file, message.frame)], several_files)
     by = "" if step.sender == "unknown" else f" by the {step.sender} side"
     name = status_named(fields.status) if isinstance(fields, SidrRep) else f"REJ {named(code)}{by}"
@@ -62,15 +61,16 @@ def meaning(conn: Connection, found: Sequence[Finding] = ()) -> str:
         return "its sender gave up waiting"
     if conn.crossing is not None and conn.gave_way():
         return f"its sender had called at the same time, and that came up (connection {conn.crossing.id})"
-    if any(finding.code == VERSION_STEP for finding in found):
-        return NEGOTIATED
-    if said := services.refusal_words(conn, step.message):
-        return said
     if code == INVALID_SERVICE_ID:
         return f"nobody listens for {services.connection_service(conn)}"
-    if code == CONSUMER_REJECT:
-        return ENDED if by_ended_program(found) else _without_words(conn, step)
-    return STALE if code == STALE_CONNECTION else ""
+    if code == STALE_CONNECTION:
+        return STALE
+    if any(finding.code == VERSION_STEP for finding in found):
+        return NEGOTIATED
+    said = services.refusal_words(conn, step.message)
+    if said or code != CONSUMER_REJECT:
+        return said
+    return ENDED if by_ended_program(found) else _without_words(conn, step)
 
 
 def _without_words(conn: Connection, step: Step) -> str:
@@ -95,4 +95,6 @@ def without_words(service: str) -> str:
     protocol = services.refuses_with_words(service)
     if not protocol:
         return NO_REASON
-    return f"no reason, which {protocol} always gives, so the kernel refused for it (`ibcmtool explain rej:28`)"
+    return (
+        f"no reason, which {protocol} always gives: the kernel refused for it, or it ended (`ibcmtool explain rej:28`)"
+    )

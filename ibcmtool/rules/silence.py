@@ -62,12 +62,13 @@ def in_partition(context: Context, connection: Connection, first: Step) -> tuple
         "A port drops packets of a partition that it is not in without an answer: look for P_Key"
         f" 0x{asked:04x} in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target."
     )
-    return f" They went out with P_Key 0x{asked:04x}{known}.", advice
+    return f" Their P_Key is 0x{asked:04x}{known}.", advice
 
 
 def _partition(message: CmMessage) -> int | None:
-    """The P_Key that a request was sent with, else the one that it names."""
+    """The P_Key that a request names; where that is the default one, the P_Key that it was sent with."""
     around, fields = envelope(message), message.fields
-    if around is not None:
-        return around.partition_key
-    return fields.partition_key if isinstance(fields, (Req, SidrReq)) else None
+    named = fields.partition_key if isinstance(fields, (Req, SidrReq)) else None
+    if around is None or (named is not None and (named ^ DEFAULT_PARTITION) & PARTITION):
+        return named
+    return around.partition_key

@@ -35,7 +35,10 @@ def sentence(service_id: int = 0x0000000001061C06, *, rep: bool = False, killed:
     [
         ({"reason": 28, "private_data": b"quota exceeded"}, '"quota exceeded"'),
         ({"reason": 28}, rejects.NO_REASON),
-        ({"reason": 28, "service_id": NVME}, "no reason, which NVMe always gives, so the kernel refused for it"),
+        (
+            {"reason": 28, "service_id": NVME},
+            "no reason, which NVMe always gives: the kernel refused for it, or it ended",
+        ),
         ({"reason": 28, "service_id": NVME, "private_data": b"\0\0\4\0"}, "NVMe: invalid host send queue size"),
         ({"reason": 28, "service_id": NVME, "killed": True}, rejects.ENDED),
         ({"reason": 28, "rep": True}, "its program closed the connection, or ended, before it was established"),

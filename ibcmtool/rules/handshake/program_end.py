@@ -6,6 +6,7 @@ DREQ, each pending request refused by a REJ 28 without private data, all within 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 from ibcmtool import services
@@ -63,12 +64,18 @@ def refused_without_a_word(connection: Connection, step: Step, context: Context)
 
 @H24.on_event("ENDED", history=matches(r"[^dDeE]*d.*"))
 def program_ended(connection: Connection, event: Event, context: Context) -> Verdicts:
-    refused: list[tuple[Connection, Step]] | None = context.memory["H24"].get(_service(connection))
+    memory = context.memory["H24"]
+    return _ended(connection, memory) if memory else ()
+
+
+def _ended(connection: Connection, memory: dict[Hashable, list[tuple[Connection, Step]]]) -> Verdicts:
+    """The verdicts on requests that its service refused when it closed this connection."""
+    refused = memory.get(_service(connection))
     if refused is None:
         return
     dreq = of_type(connection, "DREQ", sender="passive")[0]
     if all(abs(between(dreq, reject)) > ONE_END for _, reject in refused):
-        del context.memory["H24"][_service(connection)]  # it closes connections in the course of its work
+        del memory[_service(connection)]  # it closes connections in the course of its work
         return
     for one, reject in [*refused]:
         gap = between(dreq, reject)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from itertools import pairwise
 from typing import Final
 
+from ibcmtool.connections.deadlines import SLACK, patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, frames, qpn
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import Address
@@ -42,7 +44,8 @@ H18 = rule(
     " ID, or the answers take a path that is not captured. Where all messages of an input are from or to one address"
     " it was probably captured there: at the target's side the REQs did arrive. A requester whose REQs never came by"
     " the capture point is C02. Many programs have a limit of their own, shorter than that of their REQ (nvme-rdma"
-    " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too.",
+    " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too. ICMP errors that quote the "
+    "REQs tell whether the host is up without RoCE, or cannot be reached.",
     false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
     " requester ended early. So is a REJ 4 within the first timeout, unless it is the known limit of an NVMe host or"
     " comes as long after the REQ as in the attempt before: the program may have been stopped. If nothing of the"
@@ -84,12 +87,17 @@ def _silent_since(context: Context, target: Address, question: Step) -> Step:
     """The first message to a port that it left unanswered, without a CM message of it since: this one, or an older."""
     memory, heard_last = context.memory["H18"], context.witness.newest(target)
     first: Step | None = memory.get(target)
-    known_since = heard_last.time if heard_last is not None else 0
+    known_since = (heard_last or question.message).time  # where messages have no numbers, nothing is known of before
     if first is None or not known_since <= first.message.time <= question.message.time:
-        memory[target] = first = question
-        if len(memory) > MOST_REMEMBERED:
-            del memory[next(iter(memory))]
+        first = question
+        _remember(memory, target, first)
     return first
+
+
+def _remember(memory: dict[Hashable, object], key: Hashable, value: object) -> None:
+    memory[key] = value
+    if len(memory) > MOST_REMEMBERED:
+        del memory[next(iter(memory))]
 
 
 def _ending(
@@ -103,7 +111,7 @@ def _ending(
         return ", then the requester gave up (REJ 4)", False, False
     memory, key = context.memory["H18"], (connection.active.address, connection.passive.address, connection.service_id)
     before = memory.get(key)
-    memory[key] = waited
+    _remember(memory, key, waited)
     how = f" when the requester gave up after {duration(waited)} (REJ 4)"
     if at_own_limit(connection, waited):
         return f"{how}, the host's own limit of {duration(NVME_LIMIT)} (nvme-rdma before Linux 6.0)", True, False
@@ -145,11 +153,20 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
             *((unopposed("timer"),) if limited else ()),
             *((weakened("complete"),) if _waited_longer(tries, wait) else ()),
+            *(_mra_missed(tries, reject, wait) if reject is not None else ()),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",
         advice=" ".join(filter(None, (look, advice, seen))),
     )
+
+
+def _mra_missed(tries: list[Step], reject: Step, wait: int) -> Iterator[Ground]:
+    """The ground that a requester stopped to repeat its REQ long before it gave up, as after an MRA."""
+    pause = between(tries[-1], reject)
+    if len(tries) > 1 and pause > patience(tries, wait + wait // SLACK):
+        sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
+        yield Ground("complete", "weakened", sign)
 
 
 def _heard_of(context: Context, connection: Connection, first: Step, responsive: bool) -> str:

@@ -146,6 +146,16 @@ def test_requester_that_had_an_answer() -> None:
         assert "H18" not in run(talk, until=300).codes
 
 
+def test_requester_that_waited_as_after_an_mra() -> None:
+    """H18: information, as the capture may lack the MRA."""
+    talk = Conversation()
+    talk.again(6.4, talk.active(0, "REQ"))
+    talk.active(18, "REJ", reason=4)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "Only possible: the REQ was not sent again in the 11.6 s before the REJ, as after an MRA." in finding.message
+
+
 def given_up(waits: tuple[float, ...], service_id: int) -> Conversation:
     """Attempts, a minute apart, that the requester ends by REJ 4 after so many seconds each."""
     first = talk = Conversation(service_id=service_id)
@@ -171,7 +181,7 @@ def test_limit_of_the_consumer() -> None:
 def test_target_that_is_silent_since_an_earlier_message() -> None:
     """H18: it left a DREQ unanswered before; unless it was heard since."""
 
-    def judged(heard_since: bool) -> str:
+    def judged(heard_since: bool, numbered: bool = True) -> str:
         old = Conversation(service_id=NVME)
         old.establish(0)
         old.active(4, "DREQ")
@@ -181,9 +191,12 @@ def test_target_that_is_silent_since_an_earlier_message() -> None:
             talk = old.another(service_id=NVME)
             talk.active(start, "REQ")
             talk.active(start + 3.01, "REJ", reason=4)
+        if not numbered:
+            old.capture[:] = [replace(said, psn=None) for said in old.capture if isinstance(said, CmMessage)]
         return run(old, until=60).of("H18")[-1].message
 
     assert "that address has answered nothing since frame 4, a DREQ 23 s before." in judged(False)
+    assert "nothing since" not in judged(True, numbered=False)  # as from a live probe
     assert "that address has answered nothing since frame 7, a REQ 13 s before." in judged(True)
 
 
@@ -319,9 +332,11 @@ def test_partition_of_unanswered_reqs() -> None:
     for asked, spoken in ((0xFFFF, None), (0xFFFF, 0xFFFF), (0x8001, 0x0001)):
         assert "P_Key 0x" not in judged(asked, spoken).message
     alone, other = judged(0x8001, None), judged(0x8001, 0xFFFF)
-    assert alone.message.endswith(" They went out with P_Key 0x8001.")
-    assert other.message.endswith(" They went out with P_Key 0x8001, the target was heard with 0xffff (frame 2).")
-    for finding in (alone, other):
+    assert alone.message.endswith(" Their P_Key is 0x8001.")
+    assert other.message.endswith(" Their P_Key is 0x8001, the target was heard with 0xffff (frame 2).")
+    talk = Conversation(Host("10.0.0.1", lid=1), Host("10.0.0.2", lid=2))
+    talk.repeat(talk.active(1, "REQ", max_cm_retries=1, partition_key=0x8001), every=7, count=1)
+    for finding in (alone, other, run(talk, until=60).only("H18")):
         assert "look for P_Key 0x8001 in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target" in finding.advice
 
 
