@@ -129,7 +129,7 @@ class Tracker:
         step = self._apply(connection, sender, message, first)
         if kind in SHOWING and connection.end(sender).ca_guid not in self._implementations.settled:
             self._implementations.see(connection, step)
-        explained = self._registry.explained(connection, step) if kind == "DREQ" else None
+        explained = self._registry.explained(connection, step) if kind == "DREQ" and self._registry.refusals else None
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
             connection.crossing = self._registry.crossing(connection, step)
@@ -138,10 +138,10 @@ class Tracker:
             clear(connection, self._traces)
         elif kind == "DREQ" and connection.request is None and connection.stale_by is not None and first is None:
             self._emit(Event("STALE_DUTY", time, connection.stale_by, step, related=connection))
-        elif kind == "DREQ" and step.disposition != "ignored":
+        elif kind == "DREQ" and (self._duties or explained is not None) and step.disposition != "ignored":
             for refused in self._duties.settle(connection) if explained is None else (explained,):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
-        if kind == "REP":
+        if kind == "REP" and (connection.request_conflicts or connection.reply_conflicts):
             for _, conflict in connection.conflicts():
                 self.watched.leave(conflict.other)  # what goes to its QPN from now on is the new holder's
         self.watched.adjust(connection)

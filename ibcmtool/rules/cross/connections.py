@@ -119,9 +119,9 @@ X03 = rule(
 WRAP_MARGIN: Final = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
 
 
-@X03.on_step("REQ", "REP")
-def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdicts:
-    fall = context.restarts.fall_at(step)
+@X03.on_event("RESTARTED")
+def reboot_hint(connection: Connection, event: Event, context: Context) -> Verdicts:
+    fall = context.restarts.fall
     if fall is None:
         return
     message, before = fall.step.message, fall.last.message

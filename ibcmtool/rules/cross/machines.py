@@ -9,10 +9,10 @@ from ibcmtool.connections.traces import Break
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, count, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches, rejected
+from ibcmtool.rules.conditions import matches, rejected
 from ibcmtool.rules.steps import addresses, between, of_type
 from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
@@ -104,12 +104,12 @@ X13 = rule(
 )
 
 
-@X13.on_step("REQ", "REP", history=first, once="subject")
-def address_taken_over(connection: Connection, step: Step, context: Context) -> Verdicts:
-    move = context.restarts.move_at(step)
-    if move is None:
+@X13.on_event("MOVED", once="subject")
+def address_taken_over(connection: Connection, event: Event, context: Context) -> Verdicts:
+    if event.step is None:
         return
-    before, after = move.last.message, step.message
+    last, step = context.restarts.moves[event.step.message.source]
+    before, after = last.message, step.message
     old_guid, new_guid = _guid(before), _guid(after)
     old_mac, new_mac = shown(before), shown(after)
     changes, evidence = [], dict[str, Value](last_frame=FrameNumber(before.file, before.frame))
@@ -128,9 +128,9 @@ def address_taken_over(connection: Connection, step: Step, context: Context) -> 
         who = "another machine" if old_guid != new_guid else "another port"
         yield Verdict(
             f"{address(after.source)} is {who} now: {', '.join(changes)}. The one before was heard last in"
-            f" {context.frame(before)}, {duration(between(move.last, step))} earlier.",
-            evidence | {"gap": Duration(between(move.last, step))},
-            steps=(move.last, step),
+            f" {context.frame(before)}, {duration(between(last, step))} earlier.",
+            evidence | {"gap": Duration(between(last, step))},
+            steps=(last, step),
             subject=(after.source, new_guid, new_mac and new_mac.mac),
         )
 
