@@ -144,7 +144,7 @@ X14 = rule(
     explanation="A host restarted. Others were connected to it until then, or until it closed their connections"
     " shortly before, and have sent it no REQ for the same service since. The CM does not connect anew by itself: their"
     " programs have to, and did not, or not on a path that was captured. Those that were heard since are up. One that"
-    " closed its connection by a DREQ of its own is not counted.",
+    " closed its connection by a DREQ which was answered is not counted.",
     false_positives="A client that had finished, or that goes to another server or address now, has no reason to come"
     " back. Another machine that took the address over (X13) counts as no restart. Reported only when the capture goes"
     " on for a minute after the restart.",
@@ -165,8 +165,8 @@ class Left(NamedTuple):
     service: str
 
 
-# An RTU, and no DREQ of the active side.
-@X14.on_event("ENDED", history=matches("[^DU]*U[^D]*"))
+# An RTU, and no DREQ of the active side that the server answered.
+@X14.on_event("ENDED", history=matches("[^DU]*U([^D]*|[^De]*D[^e]*)"))
 def client_left(connection: Connection, event: Event, context: Context) -> Verdicts:
     server, memory = connection.passive, context.memory["X14"]
     time = server.restarted or connection.closed
