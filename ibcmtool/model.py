@@ -276,5 +276,7 @@ EVENT_KINDS = (
     "DREQ_LAPSED",  # one timeout after a DREQ of `role` without DREP
     "DREQ_EXHAUSTED",  # the DREQ sender `role` went to TIMEWAIT without DREP
     "STALE_DUTY",  # connection was refused with REJ 10 because of `related`; its DREQ came (step) or is overdue (None)
+    "RESTARTED",  # `step` shows that its port's QP1 began to count anew (of the facts, rules/facts/restarts.py)
+    "MOVED",  # `step` shows another CA or MAC address at its sender's address (of the facts, too)
     "ENDED",  # nothing more is expected: the final word on the connection (also at the end of the capture)
 )

@@ -158,8 +158,11 @@ def test_7_minutes_accounted_for() -> None:
     analysis = report("07_unanswered_dreqs.pcap")
     assert found(analysis) == [("R07", "warning", 1)]
     r07 = only(analysis, "R07")
-    assert "16 of 16 sends of the active side's DREQ over 4 min 14 s" in r07.message
-    assert "Its next REQ came 4 min 31 s after the first DREQ (frame 24): so long it had waited" in r07.message
+    assert "16 of 16 sends of the DREQ of 10.40.0.31 over 4 min 14 s" in r07.message
+    assert (
+        "The next REQ of 10.40.0.31 came 4 min 31 s after the first DREQ (frame 24): so long it had waited"
+        in r07.message
+    )
 
 
 def test_8_moved_address() -> None:

@@ -49,7 +49,7 @@ class Registry:
         self._leave = leave
         self._count = 0
         # REJ 10s that no known connection explains: by sender and the QPN refused.
-        self._refusals: dict[tuple[Address, int | None], tuple[Connection, Role]] = {}
+        self.refusals: dict[tuple[Address, int | None], tuple[Connection, Role]] = {}
 
     def remove(self, connection: Connection) -> None:
         """It has ended."""
@@ -117,10 +117,10 @@ class Registry:
         """The connection from before the capture, if this DREQ is the one that a refusal calls for."""
         if not isinstance(fields, Dreq):
             return None
-        refused = self._refusals.get((message.source, fields.remote_qpn))
+        refused = self.refusals.get((message.source, fields.remote_qpn))
         if refused is None or refused[0].peer(refused[1]).address != message.destination:
             return None
-        del self._refusals[message.source, fields.remote_qpn]
+        del self.refusals[message.source, fields.remote_qpn]
         return stale_connection(self._number(), message, fields, *refused)
 
     def explained(self, old: Connection, dreq: Step) -> Connection | None:
@@ -129,12 +129,12 @@ class Registry:
         Both are of CAs without a GUID (virtual functions), for which no conflict of QPNs is known.
         """
         fields, sender = dreq.message.fields, dreq.sender
-        if not self._refusals or not isinstance(fields, Dreq) or sender == "unknown" or old.peer(sender).ca_guid != 0:
+        if not isinstance(fields, Dreq) or sender == "unknown" or old.peer(sender).ca_guid != 0:
             return None
-        refused = self._refusals.get((dreq.message.source, fields.remote_qpn))
+        refused = self.refusals.get((dreq.message.source, fields.remote_qpn))
         if refused is None or refused[0].peer(refused[1]).ca_guid != 0 or old.peer(sender).qpn != fields.remote_qpn:
             return None
-        del self._refusals[dreq.message.source, fields.remote_qpn]
+        del self.refusals[dreq.message.source, fields.remote_qpn]
         attempt, holder = refused
         explain(attempt, holder, Conflict(old, PEER[sender], True, old.peer(sender).state, "ESTABLISHED"))
         old.stale_by, old.outcome = old.stale_by or attempt, "stale"
@@ -144,9 +144,9 @@ class Registry:
         """A REJ 10 that no known connection explains: the DREQ behind it shows the one from before the capture."""
         qpn = connection.peer(sender).qpn
         if qpn:
-            self._refusals[reject.source, qpn] = (connection, sender)
-            if len(self._refusals) > MOST_REFUSALS:
-                del self._refusals[next(iter(self._refusals))]
+            self.refusals[reject.source, qpn] = (connection, sender)
+            if len(self.refusals) > MOST_REFUSALS:
+                del self.refusals[next(iter(self.refusals))]
 
     def crossing(self, refused: Connection, reject: Step) -> Connection | None:
         """The attempt of who refused another one, for the same service, that was under way when that one came.

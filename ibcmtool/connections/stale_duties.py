@@ -47,16 +47,21 @@ def _closed_since(conflict: Conflict, refused: Connection) -> bool:
 def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces) -> bool:
     """Whether a refused end and the old connection's owner are two machines with one CA GUID.
 
-    They have two addresses and ids of two kernels, and the owner lived on while the other one spoke, at `time`.
+    They have two addresses and ids of two kernels, and the owner lived on while the other one spoke, at `time`: its
+    QP1 PSNs run on, or its QP sends data still.
     """
     old, role = conflict.other, conflict.owner
     owner = old.end(role)
     if owner.address == refused.address or not owner.comm_id or not refused.comm_id:
         return False
+    if of_one_boot(owner.comm_id, refused.comm_id):
+        return False
+    if role in old.last_data and old.last_data[role].time > time:
+        return True
     heard = max(
         (step.message.time for step in old.steps if step.sender == role and step.message.time < time), default=0
     )
-    return not of_one_boot(owner.comm_id, refused.comm_id) and traces.outlives(owner.address, heard, time)
+    return traces.outlives(owner.address, heard, time)
 
 
 def clear(connection: Connection, traces: Traces) -> None:

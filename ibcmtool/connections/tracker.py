@@ -112,7 +112,7 @@ class Tracker:
         step = self._apply(connection, sender, message, first)
         if kind in SHOWING and connection.end(sender).ca_guid not in self._implementations.settled:
             self._implementations.see(connection, step)
-        explained = self._registry.explained(connection, step) if kind == "DREQ" else None
+        explained = self._registry.explained(connection, step) if kind == "DREQ" and self._registry.refusals else None
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
             connection.crossing = self._registry.crossing(connection, step)
@@ -121,7 +121,7 @@ class Tracker:
             clear(connection, self._traces)
         elif kind == "DREQ" and connection.stale_by is not None and connection.steps[0] is step:
             self._emit(Event("STALE_DUTY", time, connection.stale_by, step, related=connection))
-        elif kind == "DREQ" and step.disposition != "ignored":
+        elif kind == "DREQ" and (self._duties or explained is not None) and step.disposition != "ignored":
             for refused in self._duties.settle(connection) if explained is None else (explained,):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
         self.watched.adjust(connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ibcmtool.analysis import Policy
@@ -50,16 +50,20 @@ class Context:
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 
-    def step(self, connection: Connection, step: Step, *, word: bool) -> None:
-        """A message that became a step. word: it is the first of its sender in this connection."""
+    def step(self, connection: Connection, step: Step, *, word: bool) -> Sequence[str]:
+        """A message that became a step. word: it is the first of its sender in this connection.
+
+        The kinds of events that it shows.
+        """
         if word:
             self.start = self.start or step.message.time
             self.ports.hear(step.message)
         # Behind a proxy (X11) the port's QP1 is another one.
         if step.message.type in ("REQ", "REP") and connection.proxied_copy_of is None:
-            self.restarts.note(step)
-        elif step.message.type == "RTU":
+            return self.restarts.note(step)
+        if step.message.type == "RTU":
             self.comm_ids.note(connection, step)
+        return ()
 
     def sighting(self, step: Step) -> None:
         """A packet that became a step was captured once more."""

@@ -102,7 +102,7 @@ class Judge:
             plan = self._plans[kind][connection.history]
         except KeyError:
             plan = self._plan(kind, connection.history)
-        self.context.step(connection, step, word=plan.word)
+        shown = self.context.step(connection, step, word=plan.word)
         asked = plan.always
         for test, others in plan.tests:
             if test(connection, step):
@@ -113,6 +113,9 @@ class Judge:
                 verdicts = judge(connection, step, self.context)
                 if verdicts:
                     found += self._findings(rule, conditions, verdicts, event)
+        for sign in shown:
+            if sign in self._events:
+                found += self._judge_event(Event(sign, event.time, connection, step))
         return found
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:

@@ -86,7 +86,8 @@ class Digest:
     def add_connection(self, connection: Connection) -> None:
         """A connection that has ended, after all findings that came before its end."""
         self._count += 1
-        self._gave_way += connection.gave_way()
+        if connection.crossing is not None:
+            self._gave_way += connection.gave_way()
         # One plain dictionary, as a Counter takes several times as long, and there would be four.
         likeness = likeness_of(connection)
         self._alike[likeness] = self._alike.get(likeness, 0) + 1
@@ -118,9 +119,9 @@ class Digest:
 
 def noteworthy(connection: Connection | Brief, troubled: Container[int]) -> bool:
     """Whether a summary shows it: it did not end cleanly, or it is among those with a warning or an error."""
-    if isinstance(connection, Connection) and connection.gave_way():
+    if connection.outcome in CLEAN or (isinstance(connection, Connection) and connection.gave_way()):
         return connection.id in troubled
-    return connection.outcome not in CLEAN or connection.id in troubled
+    return True
 
 
 def rank(connection: Connection | Brief, worst: dict[int, int]) -> tuple[int, int, int]:

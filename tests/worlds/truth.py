@@ -182,6 +182,7 @@ class Truth:
         self.add("S12", time, id_.host, [dreq], "one DREQ, never repeated", unless_answered=True, due=time + 30)
         self.add("R07", time, id_.host, [dreq], "its DREQ got no DREP", unless_answered=True, due=NEVER)
         self._one_sided(time, id_, [dreq], unless_answered=True)
+        self._elsewhere(time, id_, [dreq])
 
     def sent_again(self, time: float, id_: Id) -> None:
         """Was it too often, or too early?"""
@@ -210,7 +211,7 @@ class Truth:
             self.add("R07", time, id_.host, id_.sends, "no DREP for its DREQs", silent=silent)
             self._one_sided(time, id_, id_.sends)
         if kind in ("REP", "DREQ"):
-            self._elsewhere(time, id_)
+            self._elsewhere(time, id_, id_.sends)
 
     def let_go(self, time: float, id_: Id) -> None:
         """Rejected by its consumer after the other side had answered: does that one hear of it?"""
@@ -230,12 +231,12 @@ class Truth:
         # A consumer that gives up within the first timeout does as it likes.
         due = NEVER if time < id_.sends[0].sent + id_.wait or len(id_.sends) == 1 else time
         self.add("H18", time, id_.host, id_.sends, "no answer to its REQs", silent=silent, due=due)
-        self._elsewhere(time, id_)
+        self._elsewhere(time, id_, id_.sends)
 
-    def _elsewhere(self, time: float, id_: Id) -> None:
+    def _elsewhere(self, time: float, id_: Id, packets: list[Packet]) -> None:
         """Did what nobody answered go to a station that has the address no more?"""
         if id_.host.network.holders[id_.peer_ip].mac != id_.peer_mac:
-            self.add("X09", time, id_.host, id_.sends, "went to the address's former MAC")
+            self.add("X09", time, id_.host, packets, "went to the address's former MAC")
 
     def _one_sided(self, time: float, id_: Id, packets: list[Packet], *, unless_answered: bool = False) -> None:
         other = id_.other

@@ -16,6 +16,7 @@ from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches
+from ibcmtool.rules.steps import sent_by
 from ibcmtool.values import CommId, Duration, FrameNumber, Guid, InputNumber, Psn, Qpn, Time
 
 OPEN: Final = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
@@ -119,9 +120,9 @@ X03 = rule(
 WRAP_MARGIN: Final = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
 
 
-@X03.on_step("REQ", "REP")
-def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdicts:
-    fall = context.restarts.fall_at(step)
+@X03.on_event("RESTARTED")
+def reboot_hint(connection: Connection, event: Event, context: Context) -> Verdicts:
+    fall = context.restarts.fall
     if fall is None:
         return
     message, before = fall.step.message, fall.last.message
@@ -216,7 +217,7 @@ def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Verd
     other = next(old for old in connection.steps if old.message.type == "DREQ" and old.sender != step.sender)
     gap = step.message.time - other.message.time
     yield Verdict(
-        f"DREQ of the {step.sender} side {duration(gap)} after that of the {other.sender} side, before any DREP.",
+        f"{sent_by(step)} {duration(gap)} after that of {address(other.message.source)}, before any DREP.",
         {"gap": Duration(gap)},
         (one_clock(other, step),),
         steps=(other, step),

@@ -9,11 +9,10 @@ from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, count, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches, rejected
-from ibcmtool.rules.facts.restarts import Move
+from ibcmtool.rules.conditions import matches, rejected
 from ibcmtool.rules.steps import addresses, between, of_type
 from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
@@ -105,14 +104,12 @@ X13 = rule(
 )
 
 
-@X13.on_step("REQ", "REP", history=first, once="subject")
-def address_taken_over(connection: Connection, step: Step, context: Context) -> Verdicts:
-    move = context.restarts.move_at(step)
-    return () if move is None else _taken_over(move, step, context)
-
-
-def _taken_over(move: Move, step: Step, context: Context) -> Verdicts:
-    before, after = move.last.message, step.message
+@X13.on_event("MOVED", once="subject")
+def address_taken_over(connection: Connection, event: Event, context: Context) -> Verdicts:
+    if event.step is None:
+        return
+    last, step = context.restarts.moves[event.step.message.source]
+    before, after = last.message, step.message
     old_guid, new_guid = _guid(before), _guid(after)
     old_mac, new_mac = shown(before), shown(after)
     changes, evidence = [], dict[str, Value](last_frame=FrameNumber(before.file, before.frame))
@@ -131,9 +128,9 @@ def _taken_over(move: Move, step: Step, context: Context) -> Verdicts:
         who = "another machine" if old_guid != new_guid else "another port"
         yield Verdict(
             f"{address(after.source)} is {who} now: {', '.join(changes)}. The one before was heard last in"
-            f" {context.frame(before)}, {duration(between(move.last, step))} earlier.",
-            evidence | {"gap": Duration(between(move.last, step))},
-            steps=(move.last, step),
+            f" {context.frame(before)}, {duration(between(last, step))} earlier.",
+            evidence | {"gap": Duration(between(last, step))},
+            steps=(last, step),
             subject=(after.source, new_guid, new_mac and new_mac.mac),
         )
 
@@ -147,7 +144,7 @@ X14 = rule(
     explanation="A host restarted. Others were connected to it until then, or until it closed their connections"
     " shortly before, and have sent it no REQ for the same service since. The CM does not connect anew by itself: their"
     " programs have to, and did not, or not on a path that was captured. Those that were heard since are up. One that"
-    " closed its connection by a DREQ of its own is not counted.",
+    " closed its connection by a DREQ which was answered is not counted.",
     false_positives="A client that had finished, or that goes to another server or address now, has no reason to come"
     " back. Another machine that took the address over (X13) counts as no restart. Reported only when the capture goes"
     " on for a minute after the restart.",
@@ -168,8 +165,8 @@ class Left(NamedTuple):
     service: str
 
 
-# An RTU, and no DREQ of the active side.
-@X14.on_event("ENDED", history=matches("[^DU]*U[^D]*"))
+# An RTU, and no DREQ of the active side that the server answered.
+@X14.on_event("ENDED", history=matches("[^DU]*U([^D]*|[^De]*D[^e]*)"))
 def client_left(connection: Connection, event: Event, context: Context) -> Verdicts:
     server, memory = connection.passive, context.memory["X14"]
     time = server.restarted or connection.closed

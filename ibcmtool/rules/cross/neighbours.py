@@ -18,7 +18,7 @@ from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import IPV4_MAPPED, CmMessage, Neighbour, Transport
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches, rej_reason, silent
-from ibcmtool.rules.steps import of_type, receiver_end, sends, unanswered
+from ibcmtool.rules.steps import DISORDER, between, of_type, receiver_end, sends, unanswered
 from ibcmtool.values import CommId, Duration, FrameNumber, Qpn
 from ibcmtool.wire.envelope import Envelope, envelope
 from ibcmtool.wire.neighbours import Holder, named, shown
@@ -29,8 +29,8 @@ X09 = rule(
     "Unanswered messages go to another MAC address than that of their target",
     severity="warning",
     clause="RFC 826, RFC 5227, RFC 4861; Linux resolves the address once for each attempt (rdma_resolve_addr)",
-    explanation="REQs, REPs or DREQs that nobody answered go to one MAC address, and their target is at another: ARP or"
-    " IPv6 neighbour discovery gives its IP address to that one, or its own CM messages come from there. So it has"
+    explanation="Messages that nobody answered go to one MAC address, and their target is at another: ARP or IPv6"
+    " neighbour discovery gives its IP address to that one, or its own CM messages come from there. So it has"
     " moved (a fail-over, or a replaced port), and the sender has a stale entry, which it looks up once: every retry"
     " goes to the same place, and so do the DREQs of a connection that was there before. Linux since 6.0 ends an"
     " attempt on RoCE when its neighbour table gets the new MAC address (RDMA_CM_EVENT_UNREACHABLE, -110); an older one"
@@ -44,36 +44,45 @@ X09 = rule(
     " switch, or an entry that somebody made permanent.",
 )
 
+RELEASE: Final = ("DREQ", "DREP")
 TAKEOVER: Final = SECOND  # two stations that claim an address within this both have it: one host with two ports, mostly
 
 
-# A REQ that nobody answered; a REP that was repeated, without an RTU; a DREQ that was repeated, without a DREP.
+# A REQ or SIDR_REQ that nobody answered; a REP that was repeated, without an RTU or after it; a DREQ without a DREP.
 UNANSWERED: Final = matches(
-    r"Q[\^QJ]*"
+    r"Q[\^QJ]*|S[\^S]*"
     r"|[^pU]*p[^U^]*(\^[^pU][^U^]*)*\^p[^U]*"
-    r"|[^dDeE]*[dD][^eE^]*(\^[^dDeE][^eE^]*)*\^[dD][^eE]*"
+    r"|[^U]*U[^de^]*(\^[^pde][^de^]*)*\^p[^de]*"
+    r"|[^dDeE]*[dD][^eE]*"
 )
 
 
 @X09.on_event("ENDED", history=UNANSWERED)
 def address_moved(connection: Connection, event: Event, context: Context) -> Verdicts:
-    for tries in (unanswered(connection), _unanswered_reps(connection), *_unanswered_dreqs(connection)):
+    for tries in _unanswered(connection):
         if tries and not any(copy.file == step.message.file for step in tries for copy in step.sightings):
             yield from _sent_elsewhere(connection, tries, context)
 
 
-def _unanswered_reps(connection: Connection) -> list[Step]:
-    """The sends of a REP that was repeated and never answered: its requester says no more than its REQ, or gives up."""
-    said = [step for step in connection.steps if step.sender == "active" and step.message.type != "REQ"]
-    reps = of_type(connection, "REP")
-    return sends(connection, reps[-1]) if len(reps) > 1 and all(rej_reason(step) == TIMEOUT for step in said) else []
-
-
-def _unanswered_dreqs(connection: Connection) -> Iterator[list[Step]]:
-    """The same for the DREQs of each side."""
+def _unanswered(connection: Connection) -> Iterator[list[Step]]:
+    """The sends of each message that its receiver shows no sign of having got."""
+    yield unanswered(connection)
+    if connection.outcome == "timed_out" and connection.sidr:
+        yield of_type(connection, "SIDR_REQ")
+    reps, rtus = of_type(connection, "REP"), of_type(connection, "RTU")
+    if len(reps) > 1:
+        said = [step for step in connection.steps if step.sender == "active" and step.message.type != "REQ"]
+        if all(rej_reason(step) == TIMEOUT for step in said):  # no more than its REQ, or that it gives up
+            yield sends(connection, reps[-1])
+        if rtus and between(rtus[0], reps[-1]) > DISORDER and not of_type(connection, *RELEASE, sender="passive"):
+            yield sends(connection, rtus[-1])
     for role in PEER:
         dreqs = of_type(connection, "DREQ", sender=role)
-        if len(dreqs) > 1 and not of_type(connection, "DREQ", "DREP", sender=PEER[role]):
+        if (
+            connection.outcome in ("half_open", "stale")
+            and dreqs
+            and not of_type(connection, *RELEASE, sender=PEER[role])
+        ):
             yield sends(connection, dreqs[-1])
 
 

@@ -6,6 +6,7 @@ Fed with the steps of REQs and REPs, which name their CA. Bounded by the number 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -49,15 +50,14 @@ class Restarts:
         self._traces: dict[Address, _Trace] = {}
         # By sender, receiver and service.
         self._requests: dict[tuple[Address, Address, int | None], deque[Step]] = {}
-        self._fall: Fall | None = None
+        self.fall: Fall | None = None  # the newest
         self.moves: dict[Address, Move] = {}  # the newest of each
-        self._move: Move | None = None
 
-    def note(self, step: Step) -> None:
-        """A REQ or REP that became a step."""
+    def note(self, step: Step) -> Sequence[str]:
+        """A REQ or REP that became a step. What it shows, if anything: kinds of events."""
         message, fields = step.message, step.message.fields
         if not isinstance(fields, (Req, Rep)):
-            return
+            return ()
         request = None
         if isinstance(fields, Req):
             request, key = step, (message.source, message.destination, fields.service_id)
@@ -69,31 +69,23 @@ class Restarts:
             known.append(step)
         guid, trace = fields.local_ca_guid, self._traces.get(message.source)
         if trace is None or trace.guid != guid:
-            if trace is not None and trace.guid and guid:
-                self._note_move(trace.newest, step)
             self._traces[message.source] = _Trace(guid, step, request)
-            return
+            if trace is None or not (trace.guid and guid):
+                return ()
+            self.moves[message.source] = Move(trace.newest, step)
+            return ("MOVED",)
         before = trace.newest.message
+        shown: tuple[str, ...] = ()
         if message.headers[6:12] != before.headers[6:12] and message.file == before.file:
-            self._note_move(trace.newest, step)  # on Ethernet that is the source's MAC address
+            self.moves[message.source] = Move(trace.newest, step)  # on Ethernet that is the source's MAC address
+            shown = ("MOVED",)
         if message.psn is not None and before.psn is not None and message.psn < min(NEAR_ZERO, before.psn):
-            self._fall = Fall(trace.newest, trace.request, step)
+            self.fall = Fall(trace.newest, trace.request, step)
+            shown += ("RESTARTED",)
         trace.newest = step
         if request is not None:
             trace.request = request
-
-    def _note_move(self, last: Step, step: Step) -> None:
-        self._move = self.moves[step.message.source] = Move(last, step)
-
-    def fall_at(self, step: Step) -> Fall | None:
-        """Whether this step, the newest one, showed such a fall."""
-        fall = self._fall
-        return fall if fall is not None and fall.step is step else None
-
-    def move_at(self, step: Step) -> Move | None:
-        """Whether this step, the newest one, showed such a move."""
-        move = self._move
-        return move if move is not None and move.step is step else None
+        return shown
 
     def next_request(self, connection: Connection, role: Role, time: int) -> Step | None:
         """The first REQ after `time` of this end's port for the same service of the same peer, as far as remembered."""

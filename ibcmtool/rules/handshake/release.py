@@ -7,12 +7,12 @@ from typing import Final
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import duration, times
+from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, sent_by, until
 from ibcmtool.values import Duration
 
 AFTER_END: Final = ("RTU", "MRA", "LAP", "APR", "REP")
@@ -99,7 +99,7 @@ def drep_for_nothing(connection: Connection, event: Event, context: Context) -> 
             continue
         if heard(context, connection, peer) and event.time - dreps[0].message.time > DISORDER:
             yield Verdict(
-                f"DREP of the {role} side, but no DREQ of the {peer} side was captured.",
+                f"{sent_by(dreps[0])}, but no DREQ of {end_name(connection.end(peer))} was captured.",
                 {"dreps": len(dreps), "sender": role},
                 (weakened("complete"),),
                 steps=(dreps[0],),
@@ -137,7 +137,7 @@ def dreq_before_established(connection: Connection, event: Event, context: Conte
     dreqs, dreps = of_type(connection, "DREQ", sender=sender), of_type(connection, "DREP", sender=PEER[sender])
     gap = between(request, dreq)
     yield Verdict(
-        f"DREQ of the {sender} side {duration(gap)} after the REQ, before any REP: "
+        f"{sent_by(dreq)} {duration(gap)} after the REQ, before any REP: "
         + (
             "it names Remote Communication ID 0, so its sender had no answer yet."
             if nameless

@@ -16,7 +16,7 @@ from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
-from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
+from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, sent_by, until
 from ibcmtool.values import CommId, Duration, FrameNumber, known
 
 H04 = rule(
@@ -112,7 +112,7 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         for step in of_type(connection, "REQ")
     )
     yield Verdict(
-        f"{len(tries)} of {allowed} sends of the REP over {duration(span)}, and no RTU, MRA or REJ from"
+        f"{len(tries)} of {allowed} sends of the {sent_by(tries[0])} over {duration(span)}, and no RTU, MRA or REJ from"
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
@@ -246,7 +246,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     arrived = any(copy.file != rtu.message.file and copy.time + DISORDER < last for copy in rtu.sightings)
     gaps = [between(rtu, reply) for reply in late]
     yield Verdict(
-        f"REP sent again {times(len(late))} after the RTU, {how_much_later(gaps)}"
+        f"{sent_by(late[0])} was sent again {times(len(late))} after the RTU, {how_much_later(gaps)}"
         + (": the RTU was captured on its way twice, but not taken" if arrived else ": the RTU did not get through")
         + (f" ({count(len(rtus), 'RTU')} captured)." if len(rtus) > 1 else ".")
         + (

@@ -12,7 +12,7 @@ from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
 from ibcmtool.rules.silence import reported
-from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends
+from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends, sent_by
 from ibcmtool.values import Duration
 
 NOTABLE: Final = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
@@ -80,7 +80,7 @@ def _drep_missing(
     icmp = reported(context, tries[0])
     sent = f"{len(tries)}" if allowed is None else f"{len(tries)} of {allowed}"
     yield Verdict(
-        f"{sent} sends of the {role} side's DREQ over {duration(span)}, and no DREP from"
+        f"{sent} sends of the {sent_by(tries[0])} over {duration(span)}, and no DREP from"
         f" {end_name(connection.peer(role))} was captured."
         + ("" if responsive else " Nothing of that address was: perhaps only one direction is captured.")
         + (f" {icmp[0][:1].upper()}{icmp[0][1:]}." if icmp else "")
@@ -105,9 +105,8 @@ def _asked_again_at_last(context: Context, connection: Connection, role: Role, d
         return ""
     after, rest = between(dreqs[0], request), between(dreqs[-1], request)
     waited = rest * 10 >= response_wait(connection.request, role).minimum * 9
-    return f" Its next REQ came {duration(after)} after the first DREQ ({context.frame(request.message)})" + (
-        ": so long it had waited for the DREP." if waited else "."
-    )
+    text = f" The next REQ of {address(request.message.source)} came {duration(after)} after the first DREQ"
+    return f"{text} ({context.frame(request.message)})" + (": so long it had waited for the DREP." if waited else ".")
 
 
 def _released(connection: Connection, role: Role) -> str:

@@ -15,7 +15,7 @@ from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rej_reason, timed_out, with_mra
-from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
+from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of, sent_by
 from ibcmtool.values import Duration
 
 ENDINGS: Final = ("REJ", "DREQ", "DREP")
@@ -87,7 +87,7 @@ def mra_promise_forgotten(connection: Connection, event: Event, context: Context
         doubt = _doubt(connection, mra, role, promised, waited)
         hangs = HANGS if role == "passive" and fields_of(mra, Mra).message_mraed == MRA_OF_REQ else ""
         yield Verdict(
-            f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
+            f"{sent_by(mra)} promised an answer within {duration(promised)}; none was captured in the"
             f" {duration(waited)} that followed.{hangs}{doubt}",
             {"service_timeout": timeout, "promised": Duration(promised), "waited": Duration(waited)},
             ((weakened if doubt else unopposed)("complete"),),

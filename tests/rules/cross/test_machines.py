@@ -39,6 +39,14 @@ def test_two_machines_with_one_guid(guid: int) -> None:
     assert [connection.outcome for connection in result.connections] == ["closed", "rejected"]
 
 
+def test_the_first_one_goes_on_by_its_data() -> None:
+    """It is quiet otherwise: its DREP was not captured."""
+    second = Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=900)
+    talk = refused_for_another(second, answers=False)
+    talk.data(60.011, "active")
+    assert "X12" in run(talk).codes
+
+
 def test_they_are_named_once_and_no_loop_is_held_against_them() -> None:
     second = Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=900)
     talk = refused_for_another(second, answers=False)
@@ -105,9 +113,12 @@ def restarted(*, closed_by: str, back: bool) -> list[Finding]:
     server, client, other = Host("10.0.0.2", psn=70), Host("10.0.0.1"), Host("10.0.0.3")
     talk = Conversation(client, server)
     talk.establish(0)
-    talk.close(50, by="passive" if closed_by == "server" else "active")
+    if closed_by != "nobody":
+        talk.close(50, by="passive" if closed_by == "server" else "active")
     reborn = Host("10.0.0.2", first_comm_id=OTHER_BOOT)
     talk.another(other, reborn).establish(120)
+    if closed_by == "nobody":
+        talk.active(90, "DREQ")  # which it does not hear
     if back:
         talk.another(client, reborn).establish(140)
     talk.another(client, other, service_id=0x1061144).establish(300)
@@ -121,6 +132,11 @@ def test_clients_that_do_not_come_back() -> None:
         "10.0.0.2 restarted (seen in frame 1:7). Of its clients for RDMA TCP 7174, 1 has sent no REQ to it in the 3 min"
         " since: 10.0.0.1, heard since."
     )
+
+
+def test_clients_whose_server_died() -> None:
+    assert len(restarted(closed_by="nobody", back=False)) == 1
+    assert restarted(closed_by="nobody", back=True) == []
 
 
 def test_clients_that_come_back_or_had_finished() -> None:

@@ -145,6 +145,31 @@ def test_reps_to_where_the_address_was() -> None:
         )
 
 
+def test_other_messages_to_where_the_address_was() -> None:
+    """X09: SIDR_REQs, RTUs after which the REP comes again, a DREQ that was sent once."""
+    sidr = Conversation(Host(A), Host(B))
+    sidr.repeat(sidr.active(9, "SIDR_REQ"), every=4.6, count=15)
+    rtu = Conversation(Host(A), Host(B))
+    _, rep, confirmed = rtu.establish(9)
+    for again in range(1, 16):
+        rtu.again(9 + 4.3 * again, rep)
+        rtu.again(9.01 + 4.3 * again, confirmed)
+    dreq = Conversation(Host(A), Host(B))
+    dreq.establish(0)
+    dreq.active(9, "DREQ")
+    for talk, said in ((sidr, "16 SIDR_REQs"), (rtu, "16 RTUs"), (dreq, "1 DREQ")):
+        announce(talk, 1, OLD)
+        announce(talk, 8, NEW)
+        on_ethernet(talk)
+        if talk is rtu:  # B has moved, and its REPs come from there
+            talk.capture[:] = [
+                framed(item, {**MACS, B: NEW}) if isinstance(item, CmMessage) and item.type == "REP" else item
+                for item in talk.capture
+            ]
+        finding = run(talk, until=200).only("X09")
+        assert finding.message.startswith(f"{said} to {B} went to MAC {OLD}, but")
+
+
 def test_reps_to_a_router() -> None:
     """X09: what comes from B has met a router, so its MAC address says nothing of B."""
     assert "X09" not in run(moved_unheard(hops=63)).codes

@@ -91,7 +91,7 @@ def test_rep_repeated_to_exhaustion() -> None:
     finding = run(talk, until=60).only("H05")
     assert (finding.severity, finding.confidence) == ("error", "probable")  # until the active side is heard again
     assert finding.frames == ((0, rep.frame), (0, last.frame))
-    assert "4 of 4 sends of the REP over 12.9 s" in finding.message
+    assert "4 of 4 sends of the REP of 10.0.0.2 over 12.9 s" in finding.message
     assert "captured" in finding.message
     assert finding.evidence["requests_repeated"] == 0
 
@@ -277,7 +277,8 @@ def test_rtu_was_lost_once() -> None:
     assert (finding.severity, finding.confidence) == ("info", "certain")
     assert finding.frames == ((0, rtu.frame), (0, late.frame))
     assert finding.message == (
-        "REP sent again once after the RTU, 4.28 s later: the RTU did not get through (2 RTUs captured)."
+        "REP of 10.0.0.2 was sent again once after the RTU, 4.28 s later: the RTU did not get through"
+        " (2 RTUs captured)."
     )
     assert handshake(result) == ["H07"]
 

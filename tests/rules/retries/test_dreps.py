@@ -17,7 +17,7 @@ def test_dreq_repeated_in_vain() -> None:
     finding = run(talk, until=100).only("R07")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, dreq.frame), (0, last.frame))
-    assert "4 of 4 sends of the active side's DREQ over 19.2 s" in finding.message
+    assert "4 of 4 sends of the DREQ of 10.0.0.1 over 19.2 s" in finding.message
 
 
 def test_dreq_of_a_sender_that_stopped_early() -> None:
@@ -28,7 +28,7 @@ def test_dreq_of_a_sender_that_stopped_early() -> None:
     talk.again(5.3, dreq)
     finding = run(talk, until=200).only("R07")
     assert finding.severity == "info"
-    assert "2 of 16 sends of the passive side's DREQ" in finding.message
+    assert "2 of 16 sends of the DREQ of 10.0.0.2" in finding.message
 
 
 def test_single_dreq_is_left_to_s12() -> None:
@@ -75,7 +75,7 @@ def test_next_req_after_all_retries() -> None:
     talk.repeat(talk.active(10, "DREQ"), every=6.4, count=3)
     talk.another().establish(35.7)
     finding = run(talk, until=100).only("R07")
-    says = "Its next REQ came 25.7 s after the first DREQ (frame 8): so long it had waited for the DREP."
+    says = "The next REQ of 10.0.0.1 came 25.7 s after the first DREQ (frame 8): so long it had waited for the DREP."
     assert finding.message.endswith(says)
     assert "begins its timewait" in finding.advice
 
@@ -87,7 +87,7 @@ def test_reconnect_that_did_not_wait() -> None:
     talk.repeat(talk.active(10, "DREQ"), every=6.4, count=3)
     talk.another().establish(30)
     message = run(talk, until=100).only("R07").message
-    assert message.endswith("Its next REQ came 20 s after the first DREQ (frame 8).")
+    assert message.endswith("The next REQ of 10.0.0.1 came 20 s after the first DREQ (frame 8).")
 
 
 def test_dreq_on_a_stale_connection_went_nowhere() -> None:

@@ -74,7 +74,7 @@ def test_active_side_that_never_kept_its_promise() -> None:
     talk.active(0, "REQ")
     talk.passive(0.1, "REP")
     talk.active(0.2, "MRA", service_timeout=20)
-    assert "active side's MRA" in run(talk, until=60).only("R06").message
+    assert "MRA of 10.0.0.1" in run(talk, until=60).only("R06").message
 
 
 def test_data_shows_that_the_promise_was_kept() -> None:
