@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
-from ibcmtool.connections.matching import is_xrc
+from ibcmtool.connections.matching import is_xrc, same_mad
 from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
@@ -114,7 +114,11 @@ class ConnectionIndex:
             found = found or _newest([one for one in known if one.passive.comm_id is None], "passive", message)
             if found is None and over is not None and over[0].closed is None:
                 found = over
-        if found is None or (message.type == "RTU" and found[0].closed is not None):
+        if found is None or (
+            message.type == "RTU"
+            and found[0].closed is not None
+            and not any(same_mad(step.message, message) for step in found[0].steps)
+        ):
             found = self._without_reply(local, remote, message) or found
         return found
 

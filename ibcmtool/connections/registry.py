@@ -181,4 +181,6 @@ def _is_another(connection: Connection, fields: Rep | Mra) -> bool:
     reply = connection.reply
     if connection.passive.comm_id != fields.local_comm_id:
         return True
-    return isinstance(fields, Rep) and isinstance(reply, Rep) and reply.local_qpn != fields.local_qpn
+    if not isinstance(fields, Rep) or not isinstance(reply, Rep) or None in (fields.local_qpn, reply.local_qpn):
+        return False
+    return fields.local_qpn != reply.local_qpn

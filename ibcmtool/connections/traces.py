@@ -70,8 +70,12 @@ class Trace:
         if (psn - self.next) % PSN_RANGE < LONGEST_GAP:
             return True
         if psn in self._early:
-            return self._early[psn] == hash(message.mad)
+            return self.has_sent(message, psn)
         return (self.first.psn or 0) < NEAR_ZERO
+
+    def has_sent(self, message: CmMessage, psn: int) -> bool:
+        """Whether it is one of the first messages of this life."""
+        return self._early.get(psn) == hash(message.mad)
 
     def _jump(self, message: CmMessage, psn: int) -> Standing:
         last, skipped = self.last, (psn - self.next) % PSN_RANGE
@@ -88,7 +92,7 @@ class Trace:
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
             return self._lose_count(message, psn)
         if skipped >= PSN_RANGE - LONGEST_GAP:
-            if self._early.get(psn) == hash(message.mad):
+            if self.has_sent(message, psn):
                 return "copy"
             if psn not in self._early and self._is_late(message, psn):
                 return "late"
@@ -220,7 +224,11 @@ class Traces:
             other = sources.get(message.source, trace)
             if other is not trace and (known is None or other.last.time > known.last.time):
                 known = other
-        if known is None or psn >= NEAR_ZERO or message.time <= known.last.time or known.continues(message, psn):
+        if known is None or psn >= NEAR_ZERO or message.time <= known.last.time:
+            return "next"
+        if known.continues(message, psn):
+            if psn < (known.last.psn or 0) and not known.has_sent(message, psn):
+                trace.breaks.append(Break(known.last, message, 0, restart=False))
             return "next"
         trace.breaks.append(Break(known.last, message, 0, restart=True))
         return "restart"

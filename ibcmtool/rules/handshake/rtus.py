@@ -113,7 +113,7 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
         (context.witness.complete(connection.active.address, tries[0].message.time, event.time),),
-        "info" if connection.late_duplicate_of else None,  # a phantom, that nobody asked for (T07)
+        "info" if _is_phantom(connection, tries[0]) else None,
         steps=(tries[0], tries[-1]),
     )
 
@@ -143,6 +143,17 @@ def rtu_unseen(connection: Connection, event: Event, context: Context) -> Verdic
         () if dreqs or data is not None else (weakened("complete"),),
         steps=(tries[0], *dreqs[:1]),
         severity="info",
+    )
+
+
+def _is_phantom(connection: Connection, reply: Step) -> bool:
+    """Whether this REP answers but a late copy of the REQ (T07), after the end or after the REQ had been refused."""
+    if connection.late_duplicate_of is not None:
+        return True
+    refusals = [step for step in of_type(connection, "REJ", sender="passive") if between(step, reply) > 0]
+    asked = of_type(connection, "REQ")
+    return bool(refusals) and not any(
+        0 < between(refusals[-1], request) <= between(refusals[-1], reply) for request in asked
     )
 
 

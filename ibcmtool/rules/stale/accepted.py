@@ -187,6 +187,9 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     if not connection.request_conflicts:
         return
     request, time = _answered(connection, answer)
+    refused = [step.message.time for step in of_type(connection, "REJ", sender="passive") if step is not answer]
+    if refused and time < refused[-1]:
+        return  # the REQ that was accepted was not captured
     found = in_peer_timewait(connection.request_conflicts, time, context)
     if found is None:
         return
