@@ -232,7 +232,7 @@ H07 = rule(
 )
 
 
-@H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"))
+@H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"), once="connection")
 def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Verdicts:
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     rtu, last = rtus[0], replies[-1].message.time
@@ -242,7 +242,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
-    if not late or gave_up != (event.kind == "REP_EXHAUSTED"):
+    if not late or (event.kind == "REP_EXHAUSTED" and not gave_up):
         return
     arrived = any(copy.file != rtu.message.file and copy.time + DISORDER < last for copy in rtu.sightings)
     gaps = [between(rtu, reply) for reply in late]

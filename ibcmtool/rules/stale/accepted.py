@@ -207,7 +207,7 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
             timer(timewait),
             in_order(close.message, answer.message),
             begun(old, holder, timewait, time),
-            *(() if context.one_place(close, request) else (weakened("order"),)),
+            context.one_clock(close, request),
         ),
         severity,
         steps=(request, answer) if answer is not request else (request,),

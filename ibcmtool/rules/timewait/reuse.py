@@ -135,7 +135,7 @@ def _early(
             "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
             "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
-        () if not close or context.one_place(close[0], step) else (weakened("order"),),
+        (context.one_clock(close[0], step),) if close else (),
         related=(old,),
     )
 
