@@ -9,7 +9,7 @@ from typing import Final
 
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
-from ibcmtool.connections.matching import continues, is_xrc
+from ibcmtool.connections.matching import continues, reply_qpn
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address, CmMessage
@@ -161,7 +161,7 @@ class Registry:
         passive.comm_id = fields.local_comm_id
         if isinstance(fields, Rep):
             connection.reply = fields
-            passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
+            passive.qpn = reply_qpn(connection, fields)
             passive.ca_guid = fields.local_ca_guid
             connection.reply_conflicts = self._index.conflicts(connection, passive, connection.active, message.time)
         self._index.add_passive(connection)
