@@ -262,7 +262,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
             "first_after": Duration(gaps[0]),
             "last_after": Duration(gaps[-1]),
         },
-        (one_clock(rtu, *late),),
+        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up and event.kind == "ENDED" else ())),
         steps=(rtu, *late),
         severity="warning" if gave_up or arrived else None,
     )
