@@ -106,4 +106,5 @@ def reply_qpn(connection: Connection, reply: Rep) -> int | None:
     """The passive side's QPN; where the transport was not captured, a REP tells by itself that it is of XRC."""
     request = connection.request
     known = isinstance(request, Req) and None not in (request.transport_service_type, request.extended_transport_type)
-    return reply.local_eecn if is_xrc(connection) or (not known and reply.local_eecn) else reply.local_qpn
+    by_itself = not known and (reply.local_eecn or not reply.local_qpn)
+    return reply.local_eecn if is_xrc(connection) or by_itself else reply.local_qpn

@@ -278,3 +278,13 @@ def test_call_to_somebody_else() -> None:
     there.another(active=B, passive=Host("10.0.0.3"), active_qpn=0x22).active(0.005, "REQ")
     there.passive(0.05, "REP", qpn=0x22)
     assert "H20" not in run(there).codes
+
+
+def test_a_requester_that_waited_had_an_mra() -> None:
+    """H18: a pause of 69 s between two REQs says that an MRA came, which the capture does not show."""
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2"))
+    req = talk.active(0, "REQ", max_cm_retries=2)
+    talk.again(4.6, req)
+    talk.again(75, req)
+    finding = run(talk, until=200).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
