@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
-from ibcmtool.connections.matching import is_xrc, same_mad
+from ibcmtool.connections.matching import is_xrc
 from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
@@ -114,19 +114,18 @@ class ConnectionIndex:
             found = found or _newest([one for one in known if one.passive.comm_id is None], "passive", message)
             if found is None and over is not None and over[0].closed is None:
                 found = over
-        if found is None or (
-            message.type == "RTU"
-            and found[0].closed is not None
-            and not any(same_mad(step.message, message) for step in found[0].steps)
-        ):
-            found = self._without_reply(local, remote, message) or found
+        if found is None or (message.type == "RTU" and found[0].closed is not None):
+            found = self._without_reply(local, remote, message, exact=found is not None) or found
         return found
 
-    def _without_reply(self, local: int | None, remote: int | None, message: CmMessage) -> Match | None:
-        """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it."""
+    def _without_reply(self, local: int | None, remote: int | None, message: CmMessage, *, exact: bool) -> Match | None:
+        """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it.
+
+        exact: some connection has this pair, so that only one whose pair is unknown can have it too.
+        """
         for connection in reversed(self._active_ids.get(local, ())):
             unknown = connection.passive.comm_id is None
-            if (unknown or message.type == "RTU") and _fits(connection, "active", message):
+            if (unknown or (message.type == "RTU" and not exact)) and _fits(connection, "active", message):
                 return (connection, "active")
         for connection in reversed(self._active_ids.get(remote, ())):
             if connection.passive.comm_id is None and _fits(connection, "passive", message):

@@ -123,7 +123,8 @@ class Trace:
                 gap.missing -= 1
                 if not gap.missing:
                     self._open.remove(gap)
-                    if gap in self.breaks and not gap.restart:
+                    wraps = (gap.after.psn or 0) < (gap.before.psn or 0)  # or is a new life
+                    if gap in self.breaks and not wraps:
                         self.breaks.remove(gap)
                 return True
         # Before the first that was captured, or a copy of one that is not remembered.

@@ -16,7 +16,7 @@ from ibcmtool.model import Conflict, Connection, End, Event, Severity, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, last_message, numbers
-from ibcmtool.rules.steps import DISORDER, of_type
+from ibcmtool.rules.steps import DISORDER, between, of_type
 from ibcmtool.values import Duration, Qpn
 
 S01 = rule(
@@ -98,7 +98,10 @@ def _still_held(
     """What it rests on that the side which answered held the QPN still: nobody had closed unseen, nobody is another."""
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
+    # Where the REQ had been repeated before the first REP that was captured, earlier REPs may be missing.
+    asked_again = old.established is None and "^Q" in old.history.partition("p")[0]
     return [
+        *((weakened("complete"),) if asked_again else ()),
         witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
@@ -208,12 +211,18 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
             in_order(close.message, answer.message),
             begun(old, holder, timewait, time),
             context.one_clock(close, request),
+            *((weakened("complete"),) if _repetition_due(connection, request, answer) else ()),
         ),
         severity,
         steps=(request, answer) if answer is not request else (request,),
         related=(old,),
         policy=context.policy,
     )
+
+
+def _repetition_due(connection: Connection, request: Step, answer: Step) -> bool:
+    """Whether the REQ may have come once more before this answer, not captured in time."""
+    return 10 * between(request, answer) >= 9 * response_wait(connection.request, "active").minimum
 
 
 def _answered(connection: Connection, answer: Step) -> tuple[Step, int]:

@@ -44,6 +44,8 @@ def stale_refused(connection: Connection, event: Event, context: Context) -> Ver
     conflict, reject = _conflict_with(connection, event.related), connection.reject
     if reject is None or conflict is None:
         return
+    if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP")):
+        return  # it was closed, though not all of it was captured: a strict receiver refuses in its timewait, too
     kind = "REQ" if reject.sender == "passive" else "REP"
     sent = of_type(connection, kind)
     if not sent:
@@ -71,6 +73,8 @@ def _first_refusal(
 ) -> Verdict:
     """The attempt that proved the old connection stale: who holds it, since when and until when."""
     connection, old, dreq = event.connection, conflict.other, event.step
+    if dreq is not None and dreq.sender != PEER[conflict.owner]:
+        dreq = None  # the owner's own
     refused, reject = steps
     asker = connection.active if kind == "REQ" else connection.passive
     owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
@@ -108,7 +112,8 @@ def _first_refusal(
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
     last = last_message(old, reject.message.time)
     said = [] if dreq is not None else [context.witness.complete(reject.message.source, last, reject.message.time)]
-    if reject.message.time - last < DISORDER and not context.witness.in_order(reject.message.file):
+    files = {step.message.file for step in (reject, *old.steps)}
+    if reject.message.time - last < DISORDER and not all(map(context.witness.in_order, files)):
         said.append(Ground("order", "weakened", "messages are out of order around the refusal"))
     return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
 
