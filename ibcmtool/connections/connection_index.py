@@ -115,14 +115,17 @@ class ConnectionIndex:
             if found is None and over is not None and over[0].closed is None:
                 found = over
         if found is None or (message.type == "RTU" and found[0].closed is not None):
-            found = self._without_reply(local, remote, message) or found
+            found = self._without_reply(local, remote, message, exact=found is not None) or found
         return found
 
-    def _without_reply(self, local: int | None, remote: int | None, message: CmMessage) -> Match | None:
-        """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it."""
+    def _without_reply(self, local: int | None, remote: int | None, message: CmMessage, *, exact: bool) -> Match | None:
+        """The REP was not captured, so the pair is unknown; or an RTU names another pair than the REP gave it.
+
+        exact: some connection has this pair, so that only one whose pair is unknown can have it too.
+        """
         for connection in reversed(self._active_ids.get(local, ())):
             unknown = connection.passive.comm_id is None
-            if (unknown or message.type == "RTU") and _fits(connection, "active", message):
+            if (unknown or (message.type == "RTU" and not exact)) and _fits(connection, "active", message):
                 return (connection, "active")
         for connection in reversed(self._active_ids.get(remote, ())):
             if connection.passive.comm_id is None and _fits(connection, "passive", message):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED
 from ibcmtool.connections.connection_index import Match
-from ibcmtool.connections.matching import refusal
+from ibcmtool.connections.matching import refusal, reply_qpn
 from ibcmtool.messages import Apr, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import PEER, Conflict, Connection, End, Role
 from ibcmtool.packets import CmMessage
@@ -85,7 +85,7 @@ def partial_connection(number: int, message: CmMessage, fields: Paired | SidrRep
         receiver.qpn = fields.remote_qpn
     elif isinstance(fields, Rep):
         connection.reply = fields
-        passive.qpn, passive.ca_guid = fields.local_qpn, fields.local_ca_guid
+        passive.qpn, passive.ca_guid = reply_qpn(connection, fields), fields.local_ca_guid
     return connection, role
 
 

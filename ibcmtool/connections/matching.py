@@ -6,7 +6,7 @@ from typing import Final
 
 from dissectors.recognition import MAD_SIZE
 from ibcmtool.connections.codes import EXTENDED, STALE_CONNECTION, TIMEOUT, XRC
-from ibcmtool.messages import Dreq, Mra, Rej, Req, Rtu
+from ibcmtool.messages import Dreq, Mra, Rej, Rep, Req, Rtu
 from ibcmtool.model import Connection, Outcome, Role, Step
 from ibcmtool.packets import CmMessage
 
@@ -112,3 +112,11 @@ def is_xrc(connection: Connection) -> bool:
     if not isinstance(request, Req):
         return False
     return request.transport_service_type == EXTENDED and request.extended_transport_type == XRC
+
+
+def reply_qpn(connection: Connection, reply: Rep) -> int | None:
+    """The passive side's QPN; where the transport was not captured, a REP tells by itself that it is of XRC."""
+    request = connection.request
+    known = isinstance(request, Req) and None not in (request.transport_service_type, request.extended_transport_type)
+    by_itself = not known and (reply.local_eecn or not reply.local_qpn)
+    return reply.local_eecn if is_xrc(connection) or by_itself else reply.local_qpn

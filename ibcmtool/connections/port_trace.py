@@ -69,8 +69,12 @@ class Trace:
         if (psn - self.next) % PSN_RANGE < LONGEST_GAP:
             return True
         if psn in self._early:
-            return self._early[psn] == hash(message.mad)
+            return self.has_sent(message, psn)
         return (self.first.psn or 0) < NEAR_ZERO
+
+    def has_sent(self, message: CmMessage, psn: int) -> bool:
+        """Whether it is one of the first messages of this life."""
+        return self._early.get(psn) == hash(message.mad)
 
     def _jump(self, message: CmMessage, psn: int) -> Standing:
         last, skipped = self.last, (psn - self.next) % PSN_RANGE
@@ -88,7 +92,7 @@ class Trace:
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
             return self._lose_count(message, psn)
         if skipped >= PSN_RANGE - LONGEST_GAP:
-            if self._early.get(psn) == hash(message.mad):
+            if self.has_sent(message, psn):
                 return "copy"
             if psn not in self._early and self._is_late(message, psn):
                 self.seen += 1
@@ -122,7 +126,8 @@ class Trace:
                 self.missing -= 1
                 if not gap.missing:
                     self._open.remove(gap)
-                    if gap in self.breaks and not gap.restart:
+                    wraps = (gap.after.psn or 0) < (gap.before.psn or 0)  # or is a new life
+                    if gap in self.breaks and not wraps:
                         self.breaks.remove(gap)
                 return True
         # Before the first that was captured, or a copy of one that is not remembered.

@@ -18,7 +18,7 @@ from ibcmtool.connections.creation import (
     partial_connection,
     stale_connection,
 )
-from ibcmtool.connections.matching import continues, is_xrc, rej_reason
+from ibcmtool.connections.matching import continues, rej_reason, reply_qpn
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step
@@ -212,7 +212,7 @@ class Registry:
         passive.comm_id = fields.local_comm_id
         if isinstance(fields, Rep):
             connection.reply = fields
-            passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
+            passive.qpn = reply_qpn(connection, fields)
             passive.ca_guid = fields.local_ca_guid
             connection.reply_conflicts = self._index.conflicts(connection, passive, connection.active, message.time)
             if connection.reply_conflicts:
@@ -257,4 +257,6 @@ def _is_another(connection: Connection, fields: Rep | Mra) -> bool:
     reply = connection.reply
     if connection.passive.comm_id != fields.local_comm_id:
         return True
-    return isinstance(fields, Rep) and isinstance(reply, Rep) and reply.local_qpn != fields.local_qpn
+    if not isinstance(fields, Rep) or not isinstance(reply, Rep) or None in (fields.local_qpn, reply.local_qpn):
+        return False
+    return fields.local_qpn != reply.local_qpn

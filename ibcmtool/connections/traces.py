@@ -193,7 +193,11 @@ class Traces:
         for other in self._of(message.source):
             if other is not trace and (known is None or other.last.time > known.last.time):
                 known = other
-        if known is None or psn >= NEAR_ZERO or message.time <= known.last.time or known.continues(message, psn):
+        if known is None or psn >= NEAR_ZERO or message.time <= known.last.time:
+            return "next"
+        if known.continues(message, psn):
+            if psn < (known.last.psn or 0) and not known.has_sent(message, psn):
+                trace.breaks.append(Break(known.last, message, 0, restart=False))
             return "next"
         trace.breaks.append(Break(known.last, message, 0, restart=True))
         return "restart"

@@ -182,6 +182,8 @@ class Tracker:
             active.state = active_after
             if active_after == "TIMEWAIT":
                 self._begin_timewait(connection, active, time)
+            elif active_after == "REQ_SENT":
+                active.timewait = None  # refused as stale, it goes on with its REQ
         if passive_after != passive.state:
             passive.state = passive_after
             if passive_after == "TIMEWAIT":

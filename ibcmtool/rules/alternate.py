@@ -104,7 +104,12 @@ def apr_without_lap(connection: Connection, event: Event, context: Context) -> V
                 f"APR from {end_name(connection.end(role))}, but no LAP from {end_name(connection.peer(role))} was"
                 " captured before it in this connection.",
                 {"sender": role, "ap_status": fields_of(aprs[0], Apr).ap_status},
-                (unopposed("complete"),),
+                (
+                    context.witness.silent(
+                        connection.peer(role).address, connection.steps[0].message.time, aprs[0].message.time
+                    ),
+                    unopposed("complete"),
+                ),
                 steps=(aprs[0],),
             )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ibcmtool.analysis import Policy
 from ibcmtool.connections.traces import Traces
+from ibcmtool.evidence import Ground, proved, unopposed, weakened
 from ibcmtool.evidence.witness import Witness
 from ibcmtool.formatting import frames
 from ibcmtool.model import Connection, Event, Step
@@ -98,16 +99,16 @@ class Context:
         """
         return self.coverage.watched((connection.active.address, connection.passive.address), start, end)
 
-    def one_place(self, one: Step, other: Step) -> bool:
-        """Whether both were captured at one place, and so by one clock."""
+    def one_clock(self, one: Step, other: Step) -> Ground:
+        """One clock stamped both: that of their place, which other inputs may yet show to have been set."""
         if not self.coverage.several:
-            return True
+            return proved("order")
         places = self.coverage.places()
         seen, too = (
             {places[file] for file in (step.message.file, *(copy.file for copy in step.sightings))}
             for step in (one, other)
         )
-        return not seen.isdisjoint(too)
+        return weakened("order") if seen.isdisjoint(too) else unopposed("order")
 
     def covered(self, connection: Connection, start: int, end: int) -> bool:
         """Whether inputs that show this connection were recording all the time from `start` to `end`."""

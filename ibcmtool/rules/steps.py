@@ -100,15 +100,16 @@ def broken_timewait(conflict: Conflict, reuser: End, step: Step, context: Contex
     """
     old, owner = conflict.other, conflict.other.end(conflict.owner)
     timewait, time = owner.timewait, latest_time(step, context)
-    if conflict.owner_state == "DREQ_SENT":  # it has not even let go: its timewait begins no sooner than that
-        dreqs = [said.message.time for said in of_type(old, "DREQ", sender=owner.role)]
-        timewait = computed(dreqs[-1], old.request, old.reply, owner.role) if dreqs else None
+    dreqs = [said.message.time for said in of_type(old, "DREQ", sender=owner.role)]
+    if dreqs and owner.restarted is None and (timewait is None or conflict.owner_state == "DREQ_SENT"):
+        # It has not even let go, or was refused before it heard the answer: its timewait begins no sooner than that.
+        timewait = computed(dreqs[-1], old.request, old.reply, owner.role)
     if not conflict.newest or timewait is None or not (timewait.start <= time < timewait.maximum):
         return None
     if owner.address != reuser.address:
         return None  # another port, or another machine with the same CA GUID
     closing = conflict.owner_state in CLOSED_STATES or conflict.owner_state == "DREQ_SENT"
-    if not closing or old.established is None or old.stale_by is not None:
+    if not closing or old.established is None or (old.stale_by is not None and not dreqs):
         return None
     last = max((said.message.time for said in old.steps if said.message.time <= timewait.start), default=0)
     return timewait if context.covered(old, last, timewait.start) else None

@@ -62,7 +62,7 @@ _QPN: Final = _at["BTH.dest_qp"] - 1  # of the word whose lower 24 bits it is
 _CLASS: Final = layer_size("BTH") + layer_size("DETH") + _at["MAD.mgmt_class"]
 _LNH: Final = _at["LRH.lnh"]
 
-_UNTAGGED: Final = f"udp port {ROCE_PORT} or ether proto {ROCE_V1:#x} or arp or icmp6"
+_UNTAGGED: Final = f"udp port {ROCE_PORT} or ether proto {ROCE_V1:#x} or arp or icmp or icmp6"
 # To be typed for tcpdump: all packets of RoCE, data too, and what tells of neighbours, behind one tag or none.
 TYPED: Final = f"{_UNTAGGED} or (vlan and ({_UNTAGGED}))"
 

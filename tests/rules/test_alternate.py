@@ -104,8 +104,11 @@ def test_lap_and_an_rtu_that_may_be_the_second_one() -> None:
 def test_apr_without_lap() -> None:
     """L02"""
     talk = infiniband()
+    talk.hosts["active"].psn = 100
     talk.establish()
     apr = talk.passive(1, "APR", ap_status=0)
+    assert run(talk, until=10).only("L02").severity == "info"  # the LAP may have been missed
+    talk.close(2)
     finding = run(talk, until=10).only("L02")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, apr.frame),)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ibcmtool.connections.timers import SECOND, linux
-from ibcmtool.messages import Drep, Dreq, Mra, Rej, Rep, Req, Rtu
+from ibcmtool.messages import Apr, Drep, Dreq, Lap, Mra, Rej, Rep, Req, Rtu, SidrRep, SidrReq
 from worlds.cm_base import CmBase
-from worlds.ids import ACK_TIMEOUT, MRA_TIMEOUT, NO_SERVICE, STALE, TIMEOUT, Id
+from worlds.ids import ACK_TIMEOUT, EXTENDED, MRA_TIMEOUT, NO_SERVICE, STALE, TIMEOUT, Id
 from worlds.network import Packet
 
 
@@ -25,6 +25,20 @@ class Cm(CmBase):
                 self._stop(id_)
                 id_.enter(time, "ESTABLISHED")
                 id_.consumer.established(time, id_)
+        elif isinstance(fields, Lap):
+            id_ = self._by_both(fields)
+            if id_ is not None and id_.state == "ESTABLISHED":
+                self.host.send(time, "APR", packet.tid, self._ids(id_), id_)
+        elif isinstance(fields, Apr):
+            id_ = self._by_both(fields)
+            if id_ is not None:
+                self._note(time, id_, packet)
+        elif isinstance(fields, SidrReq):
+            known = fields.service_id in self.servers
+            answer = {"request_id": fields.request_id or 0, "service_id": fields.service_id or 0}
+            self.host.send(time, "SIDR_REP", packet.tid, answer | ({"qpn": 0x99} if known else {"status": 1}), packet)
+        elif isinstance(fields, SidrRep):
+            self.asked.pop(fields.request_id or 0, None)
         elif isinstance(fields, Mra):
             self._mra(time, packet, fields)
         elif isinstance(fields, Rej):
@@ -66,6 +80,7 @@ class Cm(CmBase):
         sender = packet.sender.host
         id_ = Id(self, False, "REQ_RCVD", server, self.host.next_comm_id(), packet.source, sender.mac, packet.tid)
         id_.service = fields.service_id or 0
+        id_.xrc = fields.transport_service_type == EXTENDED
         id_.retries = fields.max_cm_retries or 0
         id_.wait = linux(fields.local_cm_response_timeout or 0) / SECOND
         self._learn(id_, fields.local_comm_id, fields.local_qpn, fields.local_ca_guid)
@@ -83,8 +98,9 @@ class Cm(CmBase):
         id_ = self._active(fields.remote_comm_id)
         if id_ is None:
             return
+        qpn = fields.local_eecn or 0 if id_.xrc else fields.local_qpn
         if id_.state in ("REQ_SENT", "MRA_REQ_RCVD"):
-            holder = self.by_qpn.get((fields.local_qpn, fields.local_ca_guid))
+            holder = self.by_qpn.get((qpn, fields.local_ca_guid))
             if holder is not None and holder is not id_ and not self.habits.takes_stale_rep:
                 self._say(
                     *(time, id_, "REJ"),
@@ -100,7 +116,7 @@ class Cm(CmBase):
                 return
             self._note(time, id_, packet)
             self._stop(id_)
-            self._learn(id_, fields.local_comm_id, fields.local_qpn, fields.local_ca_guid)
+            self._learn(id_, fields.local_comm_id, qpn, fields.local_ca_guid)
             id_.enter(time, "REP_RCVD")
             self.truth.took_rep(time, id_, packet, holder)
             id_.consumer.replied(time, id_)
@@ -207,7 +223,7 @@ class Cm(CmBase):
                 return id_
         return None
 
-    def _by_both(self, fields: Rtu | Mra | Rej | Dreq | Drep) -> Id | None:
+    def _by_both(self, fields: Rtu | Mra | Rej | Dreq | Drep | Lap | Apr) -> Id | None:
         for id_ in reversed(self.ids):
             if id_.local == fields.remote_comm_id and id_.remote == fields.local_comm_id:
                 return None if id_.state in ("IDLE", "DEAD") else id_

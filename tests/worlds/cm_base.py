@@ -10,10 +10,14 @@ from worlds.ids import (
     ACK_SCALE,
     ACK_TIMEOUT,
     CONSUMER,
+    EXTENDED,
     PACKET_LIFE,
+    SIDR_WAIT,
     TIMEOUT,
     TIMER_LAG,
     TIMEWAIT,
+    XRC,
+    Asked,
     Consumer,
     Habits,
     Id,
@@ -33,19 +37,22 @@ class CmBase:
         self.alive = True
         self.ids: list[Id] = []
         self.servers: dict[int, Consumer] = {}  # by service id
+        self.asked: dict[int, Asked] = {}  # SIDR requests without an answer, by Request ID
         self.by_remote: dict[tuple[int, int], Id] = {}  # remote comm id, CA GUID
         self.by_qpn: dict[tuple[int, int], Id] = {}  # remote QPN, CA GUID
         self.resting: dict[tuple[int, int], tuple[Id, float]] = {}  # remote QPNs in this CM's timewait, and until when
 
     # -- what consumers ask for ------------------------------------------------------------------------------------
 
-    def connect(self, time: float, consumer: Consumer, target: Host, service: int, use: Use | None = None) -> Id:
+    def connect(
+        self, time: float, consumer: Consumer, target: Host, service: int, use: Use | None = None, *, xrc: bool = False
+    ) -> Id:
         """Look up the target's address, make a QP, and send the REQ."""
         host = self.host
         holder = host.network.holders[target.ip]
         local = host.next_comm_id()
         tid = host.tid(time, "REQ", local)
-        id_ = Id(self, True, "REQ_SENT", consumer, local, target.ip, holder.mac, tid, service=service)
+        id_ = Id(self, True, "REQ_SENT", consumer, local, target.ip, holder.mac, tid, service=service, xrc=xrc)
         id_.use = use or host.take_qpn(time)
         id_.retries = self.habits.max_cm_retries
         id_.wait = (linux(self.habits.response_timeout) + 2 * linux(PACKET_LIFE)) / SECOND
@@ -63,6 +70,7 @@ class CmBase:
             "primary_local_gid": host.gid,
             "primary_remote_gid": bytes(10) + b"\xff\xff" + target.ip,
             "primary_local_ack_timeout": ACK_TIMEOUT,
+            **({"transport_service_type": EXTENDED, "extended_transport_type": XRC} if xrc else {}),
         }
         self._start(time, id_, host.send(time, "REQ", id_.req_tid, fields, id_))
         self.truth.requested(time, id_)
@@ -78,7 +86,7 @@ class CmBase:
         fields: dict[str, int | bytes] = {
             **self._ids(id_),
             "local_ca_guid": host.guid,
-            "local_qpn": id_.use.qpn,
+            "local_eecn" if id_.xrc else "local_qpn": id_.use.qpn,
             "starting_psn": host.rng.randrange(1 << 24),
             "target_ack_delay": 16,
         }
@@ -113,6 +121,39 @@ class CmBase:
         id_.use.carried = True
         self.truth.confirmed(time, id_)
         id_.consumer.established(time, id_)
+
+    def load_path(self, time: float, id_: Id, sends: int = 1) -> None:
+        """LAP, repeated until it is answered."""
+        if id_.state != "ESTABLISHED" or not self.alive or "APR" in id_.heard:
+            return
+        fields: dict[str, int | bytes] = {
+            **self._ids(id_),
+            "remote_qpn": id_.peer_qpn,
+            "remote_cm_response_timeout": self.habits.response_timeout,
+            "alternate_local_lid": self.host.ip[-1],
+            "alternate_remote_lid": id_.peer_ip[-1],
+        }
+        if "LAP" in id_.said:
+            self.host.again(time, id_.said["LAP"])
+        else:
+            id_.said["LAP"] = self.host.send(time, "LAP", self.host.tid(time, "LAP", id_.local), fields, id_)
+        if sends <= id_.retries:
+            self.plan.at(time + id_.wait, self.load_path, id_, sends + 1)
+
+    def resolve(self, time: float, target: Host, service: int) -> None:
+        """SIDR_REQ, repeated until it is answered: which QPN has a datagram service?"""
+        host, local = self.host, self.host.next_comm_id()
+        mac = host.network.holders[target.ip].mac
+        asked = Asked(host.tid(time, "SIDR_REQ", local), target.ip, mac)
+        fields: dict[str, int | bytes] = {"request_id": local, "service_id": service}
+        self.asked[local] = asked
+        asked.packet = host.send(time, "SIDR_REQ", asked.tid, fields, asked)
+        self.plan.at(time + SIDR_WAIT, self._ask_again, local, 1)
+
+    def _ask_again(self, time: float, local: int, sends: int) -> None:
+        if local in self.asked and self.alive and sends <= self.habits.max_cm_retries:
+            self.host.again(time, self.asked[local].packet)
+            self.plan.at(time + SIDR_WAIT, self._ask_again, local, sends + 1)
 
     def disconnect(self, time: float, id_: Id) -> None:
         """DREQ, repeated until it is answered."""

@@ -84,6 +84,8 @@ class Client:
     notices: float | None = None  # destroys the connection so long after the other end is gone
     hangs: bool = False  # never confirms
     data: bool = False
+    xrc: bool = False
+    paths: bool = False  # loads an alternate path
     id: Id | None = None
 
     def start(self, time: float) -> None:
@@ -96,7 +98,7 @@ class Client:
             last = self.id.use
             use = Use(last.qpn, time)
             host.boot.uses[last.qpn].append(use)
-        self.id = host.cm.connect(time, self, self.target, self.service, use)
+        self.id = host.cm.connect(time, self, self.target, self.service, use, xrc=self.xrc)
         if self.patience is not None:
             host.network.plan.at(time + self.patience, self._lose_patience, self.id)
 
@@ -112,6 +114,8 @@ class Client:
         if self.data:
             for step in (0.001, 0.3, 0.9):
                 plan.at(time + step, self._work, id_)
+        if self.paths:
+            plan.at(time + 0.05, id_.cm.load_path, id_)
         if self.hold is not None and self.manner != "stay":
             plan.at(time + self.hold, self._close, id_)
         if self.notices is not None:

@@ -11,7 +11,7 @@ from worlds.network import Network, Packet
 
 if TYPE_CHECKING:
     from worlds.cm import Cm
-    from worlds.ids import Habits, Id
+    from worlds.ids import Asked, Habits, Id
     from worlds.truth import Truth
 
 Pool = Literal["counting", "patient", "hasty"]
@@ -132,13 +132,13 @@ class Host:
         self.boot.uses.setdefault(qpn, []).append(use)
         return use
 
-    def send(self, time: float, kind: str, tid: int, fields: dict[str, int | bytes], to: Packet | Id) -> Packet:
+    def send(self, time: float, kind: str, tid: int, fields: dict[str, int | bytes], to: Packet | Id | Asked) -> Packet:
         """A new message, in answer to a packet or to the other end of a connection."""
         content = mads.mad(kind, tid, fields)
         if isinstance(to, Packet):
             id_, ip, mac = None, to.sender.host.ip, to.sender.host.mac
         else:
-            id_, ip, mac = to, to.peer_ip, to.peer_mac
+            id_, ip, mac = to if hasattr(to, "cm") else None, to.peer_ip, to.peer_mac
         packet = Packet(kind, self.boot, id_, ip, mac, time, tid=tid, mad=content, fields=mads.read(kind, content))
         if isinstance(to, Packet):
             packet.answers = to.first

@@ -19,6 +19,8 @@ TIMER_LAG = 0.05  # a busy host is that late with its timers
 TIMEWAIT = linux(ACK_TIMEOUT) / SECOND
 ACK_SCALE = (exponent(16) + 2 * exponent(PACKET_LIFE)) / SECOND  # how long illumos waits for a DREP
 STALE, NO_SERVICE, TIMEOUT, CONSUMER = 10, 8, 4, 28
+EXTENDED, XRC = 3, 1  # transport of a REQ
+SIDR_WAIT = 4.096
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ class Consumer(Protocol):
     def ended(self, time: float, id_: Id, why: str) -> None: ...
 
 
+@dataclass(eq=False)
+class Asked:
+    """A SIDR request."""
+
+    tid: int
+    peer_ip: bytes
+    peer_mac: bytes
+    packet: Packet = None  # type: ignore[assignment]
+
+
 State = Literal[
     "REQ_SENT", "MRA_REQ_RCVD", "REP_RCVD", "REQ_RCVD", "REP_SENT", "ESTABLISHED", "DREQ_SENT", "DREQ_RCVD",
     "TIMEWAIT", "IDLE", "DEAD",
@@ -74,6 +86,7 @@ class Id:
     peer_qpn: int = 0
     peer_guid: int = 0
     service: int = 0
+    xrc: bool = False  # the passive side's QPN stands in another field of its REP
     retries: int = 15
     wait: float = 4.0  # for an answer
     longer: float = 0.0  # instead, as an MRA asked for

@@ -105,7 +105,7 @@ class Network:
         if host is None or not host.up:
             return
         self._seen(time, packet, host)
-        if self.holders.get(packet.destination) is host:
+        if packet.destination == host.ip:
             packet.arrived.append((time, host.boot))
             host.receive(time, packet)
 

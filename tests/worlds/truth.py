@@ -28,11 +28,11 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "S02": ("S02", "S08", "S09", "X12"),
     "S03": ("S03",),
     "S04": ("S04",),
-    "S05": ("S05",),
+    "S05": ("S05", "T07"),
     "S06": ("S06",),
     "S12": ("S12",),
     "T01": ("T01", "T02"),
-    "T07": ("T07",),
+    "T07": ("T07", "H02"),
     "H05": ("H05", "H07", "R06"),
     "H18": ("H18", "X09", "S07"),
     "R07": ("R07", "T09", "S11", "T05"),
@@ -69,6 +69,7 @@ class Deed:
     due: float = 0.0  # when it can be known at the earliest
     unless_answered: bool = False  # a deed only if nobody sent an answer to its first packet
     silent: bool = True  # the other side really sent no answer
+    holder: Id | None = None  # whose connection is kept
     goes_on: Id | None = None  # who still sends from then on, and shows it by that
 
     def shows_in(self, packets: list[Packet]) -> bool:
@@ -154,7 +155,8 @@ class Truth:
         host = id_.host
         if holder is not None:
             self.add("S01", time, host, [req], f"took a REQ with QPN 0x{id_.peer_qpn:x} that it holds {holder.state}")
-        if resting is not None:
+        # A REQ that comes again is not another use of its QPN: if it was a late copy, that is T07.
+        if resting is not None and getattr(resting.heard.get("REQ"), "first", None) is not req.first:
             self.add("S05", time, host, [req], f"took a REQ with QPN 0x{id_.peer_qpn:x} in its timewait")
         before = [other for other in id_.cm.ids if other is not id_ and other.heard.get("REQ")]
         over = req.id is None or req.id.state not in ("REQ_SENT", "MRA_REQ_RCVD")
@@ -175,7 +177,13 @@ class Truth:
                 self.add("X12", time, host, [rej, refused], "takes two machines for one")
 
     def kept_stale(self, time: float, holder: Id) -> None:
-        self.add("S03", time, holder.host, self.all[-1].packets, "sent no DREQ after REJ 10")
+        packets = self.all[-1].packets
+        known = next((deed for deed in self.all if deed.holder is holder), None)
+        if known is not None:
+            known.packets += packets  # once for each connection that is kept
+            return
+        deed = self.add("S03", time, holder.host, list(packets), "sent no DREQ after REJ 10")
+        deed.holder = holder
 
     def dropped(self, time: float, id_: Id, dreq: Packet) -> None:
         """Destroyed while it was established: one DREQ."""
@@ -208,7 +216,8 @@ class Truth:
             self.add("H05", time, id_.host, id_.sends, "no RTU for its REPs", due=due, silent=silent)
         elif kind == "DREQ":
             silent = not id_.sends[0].answered
-            self.add("R07", time, id_.host, id_.sends, "no DREP for its DREQs", silent=silent)
+            due = time if silent else NEVER
+            self.add("R07", time, id_.host, id_.sends, "no DREP for its DREQs", silent=silent, due=due)
             self._one_sided(time, id_, id_.sends)
         if kind in ("REP", "DREQ"):
             self._elsewhere(time, id_, id_.sends)
@@ -229,7 +238,9 @@ class Truth:
         """No answer came."""
         silent = not id_.sends[0].answered
         # A consumer that gives up within the first timeout does as it likes.
-        due = NEVER if time < id_.sends[0].sent + id_.wait or len(id_.sends) == 1 else time
+        # And where an answer was sent, but lost, its REQs were not unanswered: others tell that it did not get through.
+        early = time < id_.sends[0].sent + id_.wait or len(id_.sends) == 1
+        due = time if silent and not early else NEVER
         self.add("H18", time, id_.host, id_.sends, "no answer to its REQs", silent=silent, due=due)
         self._elsewhere(time, id_, id_.sends)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.codes import EXTENDED, RC, RD, UC, XRC
-from ibcmtool.connections.matching import is_xrc
+from ibcmtool.connections.matching import is_xrc, reply_qpn
 from ibcmtool.evidence import Ground, proved, unopposed, weakened
 from ibcmtool.formatting import end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
@@ -68,9 +68,11 @@ def bad_qpn(connection: Connection, step: Step, context: Context) -> Verdicts:
         return
     number: int | None = None
     name, service = "Local QPN", proved("complete")
-    if isinstance(fields, Rep) and (is_xrc(connection) or (request is None and fields.local_eecn)):
-        number, name = fields.local_eecn, "Local EE Context Number, the QPN of an XRC target,"
-    elif isinstance(fields, (Req, Rep)):
+    if isinstance(fields, Rep):
+        number = reply_qpn(connection, fields)
+        if number != fields.local_qpn:
+            name = "Local EE Context Number, the QPN of an XRC target,"
+    elif isinstance(fields, Req):
         number = fields.local_qpn
     elif (request if step.sender == "passive" else connection.reply) is None and isinstance(fields, (Dreq, Lap)):
         number, name, service = fields.remote_qpn, "Remote QPN", unopposed("complete")

@@ -117,7 +117,7 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
         (context.witness.complete(connection.active.address, tries[0].message.time, event.time),),
-        "info" if connection.late_duplicate_of else None,  # a phantom, that nobody asked for (T07)
+        "info" if _is_phantom(connection, tries[0]) else None,
         steps=(tries[0], tries[-1]),
     )
 
@@ -151,6 +151,17 @@ def rtu_unseen(connection: Connection, event: Event, context: Context) -> Verdic
         () if dreqs or data is not None else (weakened("complete"),),
         steps=(tries[0], *dreqs[:1]),
         severity="info",
+    )
+
+
+def _is_phantom(connection: Connection, reply: Step) -> bool:
+    """Whether this REP answers but a late copy of the REQ (T07), after the end or after the REQ had been refused."""
+    if connection.late_duplicate_of is not None:
+        return True
+    refusals = [step for step in of_type(connection, "REJ", sender="passive") if between(step, reply) > 0]
+    asked = of_type(connection, "REQ")
+    return bool(refusals) and not any(
+        0 < between(refusals[-1], request) <= between(refusals[-1], reply) for request in asked
     )
 
 
@@ -229,7 +240,7 @@ H07 = rule(
 )
 
 
-@H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"))
+@H07.on_event("REP_EXHAUSTED", "ENDED", history=matches("[^U]*U.*p.*"), once="connection")
 def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Verdicts:
     rtus, replies = of_type(connection, "RTU", sender="active"), of_type(connection, "REP", sender="passive")
     rtu, last = rtus[0], replies[-1].message.time
@@ -241,7 +252,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
-    if not late or gave_up != (event.kind == "REP_EXHAUSTED"):
+    if not late or (event.kind == "REP_EXHAUSTED" and not gave_up):
         return
     arrived = any(copy.file != rtu.message.file and copy.time + DISORDER < last for copy in rtu.sightings)
     gaps = [between(rtu, reply) for reply in late]
@@ -261,7 +272,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
             "first_after": Duration(gaps[0]),
             "last_after": Duration(gaps[-1]),
         },
-        (one_clock(rtu, *late),),
+        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up and event.kind == "ENDED" else ())),
         steps=(rtu, *late),
         severity="warning" if gave_up or arrived else None,
     )

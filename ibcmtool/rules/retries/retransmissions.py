@@ -178,9 +178,11 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
     count = sum(fields_of(old, Mra).message_mraed == fields.message_mraed for old in mras)
     arrived = any(copy.file != mra.message.file for copy in mra.sightings)
     # Some apply an MRA once: one longer wait, which may lie before the capture, tells that they heed them.
-    waits = [between(a, b) for a, b in pairwise(sends(connection, step))]
+    tries = sends(connection, step)
+    waits = [between(a, b) for a, b in pairwise(tries)]
     heeded = any(wait * 10 >= promised * EARLY_TENTHS for wait in waits)
-    seen_whole = connection.opened - context.start > promised or mras[0] is mra
+    first_one = mras[0] is mra and between(tries[min(1, len(tries) - 1)], mra) > 0  # it answers a repetition
+    seen_whole = connection.opened - context.start > promised or first_one
     ignores = not heeded and seen_whole and (arrived or count > MRAS_LOST)
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"

@@ -17,7 +17,7 @@ from ibcmtool.model import Conflict, Connection, End, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, last_message, numbers
-from ibcmtool.rules.steps import DISORDER, of_type
+from ibcmtool.rules.steps import DISORDER, between, of_type
 from ibcmtool.values import Duration, Qpn
 
 S01 = rule(
@@ -99,7 +99,10 @@ def _still_held(
     """What it rests on that the side which answered held the QPN still: nobody had closed unseen, nobody is another."""
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
+    # Where the REQ had been repeated before the first REP that was captured, earlier REPs may be missing.
+    asked_again = old.established is None and "^Q" in old.history.partition("p")[0]
     return [
+        *((weakened("complete"),) if asked_again else ()),
         witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
@@ -188,6 +191,9 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     if not connection.request_conflicts:
         return
     request, time = _answered(connection, answer)
+    refused = [step.message.time for step in of_type(connection, "REJ", sender="passive") if step is not answer]
+    if refused and time < refused[-1]:
+        return  # the REQ that was accepted was not captured
     found = in_peer_timewait(connection.request_conflicts, time, context)
     if found is None:
         return
@@ -205,13 +211,19 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
             timer(timewait),
             in_order(close.message, answer.message),
             begun(old, holder, timewait, time),
-            *(() if context.one_place(close, request) else (weakened("order"),)),
+            context.one_clock(close, request),
+            *((weakened("complete"),) if _repetition_due(connection, request, answer) else ()),
         ),
         severity,
         steps=(request, answer) if answer is not request else (request,),
         related=(old,),
         policy=context.policy,
     )
+
+
+def _repetition_due(connection: Connection, request: Step, answer: Step) -> bool:
+    """Whether the REQ may have come once more before this answer, not captured in time."""
+    return 10 * between(request, answer) >= 9 * response_wait(connection.request, "active").minimum
 
 
 def _answered(connection: Connection, answer: Step) -> tuple[Step, int]:

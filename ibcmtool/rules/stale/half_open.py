@@ -126,7 +126,6 @@ def half_open(connection: Connection, event: Event, context: Context) -> Verdict
         sent = max([s.message.time for s in last] + ([data.time] if data else []), default=0)
         if sent > left + wait and context.covered(connection, left, sent):
             steps = tuple(last[-1:]) or tuple(connection.steps[-1:])
-            together = context.one_place(goodbye, steps[0])
             yield Verdict(
                 f"{end_name(connection.end(gone))} let go of the connection, but {end_name(connection.end(role))} "
                 f"still sent on it {duration(sent - left)} later.",
@@ -135,7 +134,7 @@ def half_open(connection: Connection, event: Event, context: Context) -> Verdict
                     "timeout": Duration(wait),
                     "by_data": bool(data and data.time == sent),
                 },
-                ((unopposed if together else weakened)("received"),),
+                (unopposed("received"), context.one_clock(goodbye, steps[0])),
                 steps=steps,
                 advice=f"Close the connection on {end_name(connection.end(role))}, or wait until its transport "
                 "retries put the QP into error.",

@@ -29,7 +29,7 @@ def in_peer_timewait(
     """The earlier connection that was closed properly, and its other end, still inside its timewait at `time`."""
     for conflict in conflicts:
         old, holder = conflict.other, conflict.other.peer(conflict.owner)
-        if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or holder.timewait is None:
+        if not conflict.same_peer or holder.timewait is None:
             continue
         if holder.timewait.start <= time < holder.timewait.minimum and context.covered(
             old, last_activity(old, time), time

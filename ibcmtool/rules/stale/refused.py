@@ -84,6 +84,8 @@ def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step 
     sent = of_type(connection, kind)
     if not sent or reject is None or reject.sender == role:
         return
+    if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP")):
+        return  # it was closed, though not all of it was captured: a strict receiver refuses in its timewait, too
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence: dict[str, Value | Sequence[Value]] = {**numbers(conflict, refused.message.time)}
@@ -108,6 +110,8 @@ def _first_refusal(
 ) -> Verdict:
     """The attempt that proved the old connection stale: who holds it, since when and until when."""
     old, (refused, reject) = conflict.other, steps
+    if dreq is not None and dreq.sender != PEER[conflict.owner]:
+        dreq = None  # the owner's own
     asker = connection.active if kind == "REQ" else connection.passive
     owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
     number, time = qpn(old.end(conflict.owner).qpn or 0), refused.message.time
@@ -148,7 +152,8 @@ def _first_refusal(
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
     last = last_message(old, reject.message.time)
     said = [] if dreq is not None else [context.witness.complete(reject.message.source, last, reject.message.time)]
-    if reject.message.time - last < DISORDER and not context.witness.in_order(reject.message.file):
+    files = {step.message.file for step in (reject, *old.steps)}
+    if reject.message.time - last < DISORDER and not all(map(context.witness.in_order, files)):
         said.append(Ground("order", "weakened", "messages are out of order around the refusal"))
     return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
 

@@ -32,8 +32,8 @@ T03 = rule(
 @T03.on_step("REQ", history=matches("Q"), when=entangled)
 def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, time = connection.comm_id_conflict, step.message.time
-    if conflict is None:
-        return
+    if conflict is None or conflict.other.late_duplicate_of is not None:
+        return  # its owner knows nothing of a phantom
     old, closed = conflict.other, conflict.owner_state in CLOSED_STATES
     timewait = old.end(conflict.owner).timewait
     if closed and not (timewait and time < timewait.minimum):
@@ -46,7 +46,11 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
         f"connection {old.id} with the same id is {'in timewait' if closed else 'open'} (opened "
         f"{duration(time - old.opened)} before).",
         {"comm_id": CommId(identifier), "age": Duration(time - old.opened)},
-        (unopposed("same machine"), _kept(conflict, time, context)),
+        (
+            unopposed("same machine"),
+            context.witness.heard(old.peer(conflict.owner).address),
+            _kept(conflict, time, context),
+        ),
         related=(old,),
     )
 
@@ -55,8 +59,8 @@ def _kept(conflict: Conflict, time: int, context: Context) -> Ground:
     """The owner of the id has not let go of the old connection unseen, for which it has to send a DREQ or a DREP."""
     old = conflict.other
     whole = context.witness.complete(old.end(conflict.owner).address, last_message(old, time), time)
-    open_ = conflict.owner_state != "DREQ_SENT" and whole.strength != "unopposed"
-    return whole if open_ else weakened("complete")
+    closing = bool(of_type(old, "DREQ"))
+    return weakened("complete") if closing or whole.strength == "unopposed" else whole
 
 
 T04 = rule(

@@ -21,6 +21,7 @@ from ibcmtool.rules.conditions import entangled, first
 from ibcmtool.rules.steps import broken_timewait, conflicts_at, latest_time, starting_psn
 from ibcmtool.values import Duration, Qpn, Time
 
+ON_THE_WAY: Final = 5_000_000  # ns from a host to the capture point, which each message takes differently long
 IP_CM_HEADER_SIZE: Final = 36  # bytes of private data, which begin with it where it is there
 ENOUGH_REUSES: Final = 3  # T08 is a statistic, not a single case
 
@@ -37,7 +38,7 @@ def _reuses(
         if timewait is None:
             continue
         now = latest_time(step, context)
-        if surely == (now < timewait.minimum and not timewait.assumed):
+        if surely == (now < timewait.minimum - ON_THE_WAY and not timewait.assumed):
             yield conflict, timewait
 
 
@@ -135,7 +136,7 @@ def _early(
             "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
             "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
-        () if not close or context.one_place(close[0], step) else (weakened("order"),),
+        (context.one_clock(close[0], step),) if close else (),
         related=(old,),
     )
 

@@ -115,10 +115,10 @@ def restarted(*, closed_by: str, back: bool) -> list[Finding]:
     talk.establish(0)
     if closed_by != "nobody":
         talk.close(50, by="passive" if closed_by == "server" else "active")
+    else:
+        talk.active(90, "DREQ")  # which it does not hear
     reborn = Host("10.0.0.2", first_comm_id=OTHER_BOOT)
     talk.another(other, reborn).establish(120)
-    if closed_by == "nobody":
-        talk.active(90, "DREQ")  # which it does not hear
     if back:
         talk.another(client, reborn).establish(140)
     talk.another(client, other, service_id=0x1061144).establish(300)

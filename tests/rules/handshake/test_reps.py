@@ -167,3 +167,19 @@ def test_rep_with_another_tid_in_another_file() -> None:
     talk.active(0, "REQ", tid=0x77)
     talk.passive(0.01, "REP", tid=0x78, file=1)
     assert run(talk).only("H03").confidence == "possible"
+
+
+def test_rep_of_the_next_life_with_the_same_ids() -> None:
+    """H03: a CM in user space always uses the same ids, and the REP was captured before its REQ."""
+    old = Conversation()
+    old.comm_ids["passive"] = 0x1234
+    old.establish(0)
+    old.close(1)
+    new = old.another()
+    new.comm_ids |= old.comm_ids
+    new.passive(5, "REP", tid=0x77)
+    new.active(5.01, "REQ", tid=0x77)
+    new.active(5.02, "RTU", tid=0x77)
+    result = run(old)
+    assert not {"H03", "H07", "H08", "R08", "T03"} & set(result.codes)
+    assert [connection.history for connection in result.connections] == ["QpUDe", "pQU"]

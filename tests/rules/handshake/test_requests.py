@@ -436,3 +436,13 @@ def test_attempt_that_was_refused_for_itself() -> None:
         result = run(there)
         assert "H26" not in result.codes
         assert not any(connection.gave_way() for connection in result.connections)
+
+
+def test_a_requester_that_waited_had_an_mra() -> None:
+    """H18: a pause of 69 s between two REQs says that an MRA came, which the capture does not show."""
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2"))
+    req = talk.active(0, "REQ", max_cm_retries=2)
+    talk.again(4.6, req)
+    talk.again(75, req)
+    finding = run(talk, until=200).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")

@@ -349,3 +349,27 @@ def test_rep_for_a_req_that_came_after_the_rtu() -> None:
     talk.again(6, req)
     talk.again(6.01, rep)
     assert "H07" not in run(talk).codes
+
+
+def test_rtu_captured_before_the_rep_of_a_second_offer() -> None:
+    """H04: the REP that it answers stands behind it, by a little disorder."""
+    talk = Conversation(Host(A), Host(B, psn=100))
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=10, message_rejected=1)
+    talk.again(5, req)
+    talk.comm_ids["passive"] = 0x99
+    talk.active(5.01, "RTU")
+    talk.passive(5.02, "REP")
+    assert "H04" not in run(talk).codes
+
+
+def test_reps_to_a_phantom_are_no_error() -> None:
+    """H05: a late copy of the REQ, after its refusal, was accepted; nobody waits for these REPs."""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=2)
+    talk.passive(0.01, "REJ", reason=8)
+    talk.copy(3, req)
+    rep = talk.passive(3.01, "REP")
+    talk.repeat(rep, 4.3, 2)
+    assert run(talk, until=60).only("H05").severity == "info"

@@ -268,3 +268,15 @@ def test_connection_that_began_earlier() -> None:
     result = run(talk)
     assert "R01" not in result.codes
     assert "R02" not in result.codes
+
+
+def test_req_again_after_an_mra_that_was_heeded_once() -> None:
+    """R03: some apply an MRA to one wait only; later MRAs that arrive change nothing, and nobody ignores them."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(4.6, req)
+    mra = talk.passive(4.61, "MRA", service_timeout=24)
+    talk.again(74, req)
+    talk.copy(74.01, talk.again(74.01, mra), file=1)
+    talk.again(79, req)
+    assert {finding.severity for finding in run(talk).of("R03")} == {"info"}

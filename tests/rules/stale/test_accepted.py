@@ -180,3 +180,24 @@ def test_s07_silent_outside_timewait():
     old, new = closed(3)
     new.repeat(new.capture[-1], 6.4, 15)
     assert "S07" not in run(old, until=200).codes
+
+
+def test_s05_silent_when_the_repeated_req_was_accepted_after_timewait():
+    """The first one may have been lost behind the capture point, or was refused."""
+    for refused in (False, True):
+        old, new = closed(0.3)
+        if refused:
+            new.passive(1.32, "REJ", reason=10)
+        new.again(6, new.capture[5])
+        new.passive(6.01, "REP")
+        assert "S05" not in run(old).codes
+
+
+def test_s06_is_only_possible_where_the_close_may_have_come_after_the_refusal():
+    old = Conversation(active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.close(1.0, "passive")
+    new = old.another(active_qpn=QPN)
+    new.active(1.02, "REQ", **TIMES)
+    new.passive(1.021, "REJ", reason=10)
+    assert run(old).only("S06").severity == "info"

@@ -61,3 +61,18 @@ def test_t06_a_wrong_dreq_answered_is_info():
     talk.active(1, "DREQ", qpn=0x999)
     talk.passive(1.01, "DREP")
     assert run(talk).only("T06").severity == "info"
+
+
+def test_t05_silent_for_the_qpn_of_a_rep_that_was_offered_anew():
+    """The first REP was refused as stale; the next one, announced by an MRA, has another id and QPN."""
+    talk = Conversation(passive_qpn=0x30)
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=10, message_rejected=1)
+    talk.again(5, req)
+    talk.comm_ids["passive"], talk.qpns["passive"] = 0x99, 0x31
+    talk.passive(5.01, "MRA", message_mraed=0)
+    talk.passive(5.02, "REP")
+    talk.active(5.03, "RTU")
+    talk.close(6)
+    assert not {"T05", "H04", "S11"} & set(run(talk).codes)

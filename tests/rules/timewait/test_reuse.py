@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conversation import Conversation, run
+from conversation import Conversation, Host, run
 
 from ibcmtool.values import Duration
 
@@ -125,3 +125,45 @@ def test_t10_silent_where_the_consumer_was_cut_off(cut, which):
     talk.close(1)
     talk.another(active_qpn=0x12).establish(1.31, **TIMES, **({"cut": cut} if which != "old" else {}))
     assert "T10" not in run(talk).codes
+
+
+def test_t01_only_possible_where_an_earlier_drep_was_missed():
+    """The passive side's timewait begins with the first DREP, which its next numbers show to be missing."""
+    old = Conversation(Host("10.0.0.1", psn=100), Host("10.0.0.2", psn=100), passive_qpn=0x77)
+    old.establish(0, **TIMES)
+    dreq = old.active(1, "DREQ")
+    old.hosts["passive"].next_psn()
+    old.again(5, dreq)
+    old.passive(5.01, "DREP")
+    new = old.another(passive_qpn=0x77)
+    new.active(5.05, "REQ")
+    new.passive(5.06, "REP")
+    finding = run(old).only("T01")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "1 message of 10.0.0.2 missing" in finding.message
+
+
+def test_t01_again_after_a_refusal():
+    """Who was refused as stale has let go by its own DREQ all the same."""
+    old = Conversation(active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.active(1, "DREQ")
+    first = old.another(active_qpn=QPN)
+    first.active(1.01, "REQ")
+    first.passive(1.011, "REJ", reason=10)
+    old.passive(1.012, "DREP")
+    old.another(active_qpn=QPN).active(1.1, "REQ")
+    assert len(run(old).of("T01")) == 2
+
+
+def test_t01_of_a_connection_that_was_refused_first():
+    """Its timewait is that of its close, not that of the REJ 10."""
+    old = Conversation(active_qpn=QPN)
+    req = old.active(0, "REQ", **TIMES)
+    old.passive(0.01, "REJ", reason=10)
+    old.again(5, req)
+    old.passive(5.01, "REP", target_ack_delay=15)
+    old.active(5.02, "RTU")
+    old.close(20)
+    old.another(active_qpn=QPN).active(20.05, "REQ")
+    assert run(old).only("T01").evidence["reused_after"] == Duration(40_000_000)
