@@ -38,8 +38,7 @@ class Completeness:
         time, source = message.time, message.source
         known = self.inputs.get(message.file)
         if known is None:
-            self._start = time if self._start is None else min(self._start, time)
-            known = self.inputs[message.file] = Input(time)
+            known = self._begin(message.file, time)
         if time < known.latest:
             known.step_back(message)
         else:
@@ -57,7 +56,14 @@ class Completeness:
 
     def stray(self, file: int, number: int, ahead: int, time: int) -> None:
         """A frame, of a number yet to come, is dated so far (ns) ahead; it is taken as of `time`."""
-        self.inputs.setdefault(file, Input(time)).stray(number, ahead, time)
+        if file not in self.inputs:
+            self._begin(file, time)
+        self.inputs[file].stray(number, ahead, time)
+
+    def _begin(self, file: int, time: int) -> Input:
+        self._start = time if self._start is None else min(self._start, time)
+        known = self.inputs[file] = Input(time)
+        return known
 
     def ended(self, connection: Connection) -> None:
         """A connection with all that was seen of it."""
