@@ -54,3 +54,25 @@ def bytes_words(data: bytes) -> str:
     zeros = len(data) - len(used)
     tail = f"{zeros} zero byte{'s' if zeros > 1 else ''}" if zeros else ""
     return f"{used.hex(' ', -4)} + {tail}" if used and tail else used.hex(" ", -4) or tail
+
+
+LEAST_TEXT = 3  # characters; fewer are rather a number
+LARGEST_CODE = 255  # of a refusal, and of an errno
+
+
+def data_words(data: bytes) -> str:
+    """Bytes of an unknown format: text in quotes if they begin with some, else hexadecimal.
+
+    Text ends with a zero byte or with the bytes. What can be a code of four bytes, in either byte order, is also told
+    as the number that it would be.
+    """
+    used = data.rstrip(b"\0")
+    text, _, rest = used.partition(b"\0")
+    words = text.decode("utf-8", "replace")
+    if len(words) >= LEAST_TEXT and words.isprintable() and "\ufffd" not in words:
+        return f'"{words}"' + (f" + {rest.hex(' ', -4)}" if rest else "")
+    if len(used) > 4:
+        return used.hex(" ", -4)
+    word = data[:4].ljust(4, b"\0")
+    number = min((int.from_bytes(word, "little", signed=True), int.from_bytes(word, "big", signed=True)), key=abs)
+    return f"{word.hex()} ({number})" if abs(number) <= LARGEST_CODE else word.hex()

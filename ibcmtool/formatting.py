@@ -178,6 +178,12 @@ def frames(values: Sequence[tuple[int, int]], several_files: bool) -> str:
     )
 
 
+def frame(value: tuple[int, int], several_files: bool) -> str:
+    """A (file, frame) pair: "6", with several inputs "2:14"."""
+    file, number = value
+    return f"{file + 1}:{number}" if several_files else str(number)
+
+
 def listed(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))

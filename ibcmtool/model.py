@@ -85,6 +85,7 @@ class End:
     timewait: Timewait | None
     implementation: Implementation | None  # of its CA, when the connection ended; None: unknown, or no agreement
     restarted: int | None  # when its port was seen to have restarted; it holds nothing since
+    superseded: bool  # its QPN was given to a later connection
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class End:
         self.timewait = timewait
         self.implementation = None
         self.restarted = None
+        self.superseded = False
 
 
 @dataclass(slots=True)
@@ -163,6 +165,7 @@ class Connection:
     stale_by: Connection | None  # the later attempt that proved this one stale
     late_duplicate_of: Connection | None  # the ended connection whose REQ came again, byte for byte
     proxied_copy_of: Connection | None  # the same exchange on the other side of a proxy that rewrites ids
+    crossing: Connection | None  # the attempt of who refused this one, sent at the same time for the same service
     comm_id_conflict: Conflict | None  # an earlier connection with this REQ's Local Communication ID and CA GUID
     first_data: dict[Role, DataPacket]  # by sender
     last_data: dict[Role, DataPacket]
@@ -196,6 +199,7 @@ class Connection:
         self.stale_by = None
         self.late_duplicate_of = None
         self.proxied_copy_of = None
+        self.crossing = None
         self.comm_id_conflict = None
         self.first_data = {}
         self.last_data = {}
@@ -207,6 +211,16 @@ class Connection:
     def peer(self, role: Role) -> End:
         """The end opposite to this role."""
         return self.passive if role == "active" else self.active
+
+    def gave_way(self) -> bool:
+        """Whether it was refused because the other side's attempt, which crossed it, came up instead."""
+        return self.outcome == "rejected" and self.crossing is not None and self.crossing.established is not None
+
+    def conflicts(self) -> list[tuple[Role, Conflict]]:
+        """Earlier connections that have a claim to the QPN of an end, and which end that is."""
+        return [("active", conflict) for conflict in self.request_conflicts] + [
+            ("passive", conflict) for conflict in self.reply_conflicts
+        ]
 
     def lasted(self) -> int | None:
         """ns from its first message to its end; None where that is to come, or a clock was set back in between."""
@@ -262,5 +276,7 @@ EVENT_KINDS = (
     "DREQ_LAPSED",  # one timeout after a DREQ of `role` without DREP
     "DREQ_EXHAUSTED",  # the DREQ sender `role` went to TIMEWAIT without DREP
     "STALE_DUTY",  # connection was refused with REJ 10 because of `related`; its DREQ came (step) or is overdue (None)
+    "RESTARTED",  # `step` shows that its port's QP1 began to count anew (of the facts, rules/facts/restarts.py)
+    "MOVED",  # `step` shows another CA or MAC address at its sender's address (of the facts, too)
     "ENDED",  # nothing more is expected: the final word on the connection (also at the end of the capture)
 )

@@ -128,6 +128,22 @@ class DataPacket:
         self.dest_qpn = dest_qpn
 
 
+Unreachable = Literal["port", "host", "network", "prohibited"]
+
+
+@dataclass(slots=True)
+class Undelivered:
+    """A RoCE v2 packet did not get to its port: so says an ICMP error that quotes it."""
+
+    file: int
+    frame: int
+    time: int
+    reporter: Address  # who says so
+    source: Address  # of that packet
+    destination: Address
+    reason: Unreachable
+
+
 @dataclass(slots=True)
 class Neighbour:
     """An IP address is at a MAC address: so a station says (ARP, neighbour discovery), or a message from it shows."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ibcmtool.connections.codes import CONSUMER_REJECT
-from ibcmtool.messages import Rej, Rep, Req
+from ibcmtool.messages import Rej, Rep, Req, SidrRep
 from ibcmtool.service_ports import PORTS
 
 if TYPE_CHECKING:
@@ -87,26 +87,57 @@ def private_data(connection: Connection, message: CmMessage) -> list[tuple[str, 
     no protocol that we know, private data that does not have the protocol's form. REP and REJ carry no service id: they
     are read as what the REQ of their connection was.
 
-    A consumer's reject is told as ("", "Lustre: connection race lost ..."). A REJ with any other reason than 28 is the
-    CM's own: its private data say nothing, so that REJ 10 (stale connection) cannot be taken for a consumer's "stale".
+    A consumer's reject is told as ("", "Lustre: connection race lost ..."), or as text or bytes where its form is not
+    known. A REJ with any other reason than 28 is the CM's own: its private data say nothing, so that REJ 10 (stale
+    connection) cannot be taken for a consumer's "stale".
     """
-    service_id, fields = connection.service_id, message.fields
-    if service_id is None or not isinstance(fields, (Req, Rep, Rej)):
+    fields = message.fields
+    if not isinstance(fields, (Req, Rep, Rej)) or (connection.service_id is None and not isinstance(fields, Rej)):
         return None
     if isinstance(fields, Rej) and fields.reason != CONSUMER_REJECT:
         return None
+    service_id, data = connection.service_id or 0, fields.private_data or b""
     from dissectors import private_data as formats
+    from dissectors.text import data_words
 
     words: list[tuple[str, str]] = []
     if isinstance(fields, Rej) and service_id >> 24 == _IP_CM:
         length = fields.reject_info_length or 0
         words += formats.ip_cm_reject_words((fields.additional_reject_info or b"")[:length])
     protocol = formats.recognise(service_id, _request_data(connection))
-    if protocol is not None:
-        for label, value in formats.words(protocol, message.type, fields.private_data or b""):
-            refusal = message.type == "REJ" and label == "reason"  # its words are this protocol's, not the CM's
-            words.append(("", f"{protocol.short_name}: {value}") if refusal else (label, value))
+    said = [] if protocol is None else formats.words(protocol, message.type, data)
+    for label, value in said:
+        refusal = message.type == "REJ" and label == "reason"  # its words are this protocol's, not the CM's
+        words.append(("", f"{protocol.short_name}: {value}") if refusal and protocol else (label, value))
+    if isinstance(fields, Rej) and not said and any(data):
+        shown = data_words(data)
+        words.append(("" if shown.startswith('"') else "private data", shown))
     return words or None
+
+
+def refusal_words(connection: Connection, message: CmMessage) -> str:
+    """What a REJ or SIDR_REP says beyond its reason or status: a consumer's words, or what would be accepted; or ""."""
+    from dissectors.cm_codes import additional_reject_info, additional_sidr_info
+
+    fields = message.fields
+    if isinstance(fields, SidrRep):
+        pairs = [additional_sidr_info(fields.status or 0, fields.additional_info or b"")]
+    elif isinstance(fields, Rej) and fields.reason != CONSUMER_REJECT:
+        length, info = fields.reject_info_length or 0, fields.additional_reject_info or b""
+        pairs = [additional_reject_info(fields.reason or 0, length, info)]
+    else:
+        pairs = [*(private_data(connection, message) or ())]
+    # A label says what a number is; the consumer's reason stands without one, first.
+    known = [pair for pair in pairs if pair is not None]
+    return next((value for label, value in known if not label), "") or ", ".join(f"{one} {two}" for one, two in known)
+
+
+def refuses_with_words(service: str) -> str:
+    """The short name of a service's protocol, if its programs say in private data why they refuse; else ""."""
+    from dissectors import private_data as formats
+
+    protocols = (protocol for protocol in formats.PROTOCOLS if "REJ" in protocol.layers)
+    return next((protocol.short_name for protocol in protocols if service.startswith(protocol.name)), "")
 
 
 def _request_data(connection: Connection) -> bytes:

@@ -60,8 +60,23 @@ class Gid(NamedTuple):
     octets: bytes
 
 
+class InputNumber(NamedTuple):
+    """One of the inputs."""
+
+    file: int  # from 0
+
+
+class FrameNumber(NamedTuple):
+    """A frame of an input."""
+
+    file: int  # from 0
+    frame: int  # from 1
+
+
 # A plain int is a count, a code or a setting; text is shown as it is; None stands for what is not known.
-Value = Duration | Time | Qpn | Psn | CommId | ServiceId | Tid | Guid | Gid | int | str | None
+Value = (
+    Duration | Time | Qpn | Psn | CommId | ServiceId | Tid | Guid | Gid | InputNumber | FrameNumber | int | str | None
+)
 # A mapping has counts by name, or the values of a field before and after.
 Evidence = Mapping[
     str, Value | Sequence[Value] | Sequence[Sequence[Value]] | Mapping[str, int] | Mapping[str, Sequence[int | str]]

@@ -26,7 +26,7 @@ from ibcmtool.analysis import Finding, InputInfo, Policy
 from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
 from ibcmtool.model import PEER, Connection, Event, Role, TimewaitModel
-from ibcmtool.packets import Address, CmMessage, DataPacket, Neighbour, Transport
+from ibcmtool.packets import Address, CmMessage, DataPacket, Neighbour, Transport, Undelivered
 from ibcmtool.views.attempts import Attempts, Grouping
 from ibcmtool.wire.readers import read_message
 
@@ -311,7 +311,7 @@ class Records(Sink):
 
 
 def run(
-    said: Conversation | Iterable[CmMessage | DataPacket | Neighbour],
+    said: Conversation | Iterable[CmMessage | DataPacket | Neighbour | Undelivered],
     policy: Policy = "relaxed",
     model: TimewaitModel = "auto",
     *,
@@ -332,6 +332,6 @@ def run(
     return records.result()
 
 
-def inputs_of(items: Iterable[CmMessage | DataPacket | Neighbour]) -> list[InputInfo]:
+def inputs_of(items: Iterable[CmMessage | DataPacket | Neighbour | Undelivered]) -> list[InputInfo]:
     """The inputs that these came from."""
     return [InputInfo(f"{number}.pcap") for number in range(max((item.file for item in items), default=0) + 1)]

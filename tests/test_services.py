@@ -269,6 +269,49 @@ def test_private_data_of_what_is_not_known():
     assert services.private_data(without_req(None), reject(bytes(148))) is None
 
 
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"quota exceeded", ("", '"quota exceeded"')),
+        (b"busy\0" + bytes.fromhex("0000000b"), ("", '"busy" + 0000000b')),
+        ("gesperrt: Größe".encode(), ("", '"gesperrt: Größe"')),
+        (bytes.fromhex("92ffffff"), ("private data", "92ffffff (-110)")),
+        (bytes.fromhex("00000006"), ("private data", "00000006 (6)")),
+        (b"A", ("private data", "41000000 (65)")),
+        (bytes.fromhex("00000400"), ("private data", "00000400")),
+        (bytes.fromhex("0004000000000000deadbeef"), ("private data", "00040000 00000000 deadbeef")),
+        (b"\x1b[2Jgone", ("private data", "1b5b324a 676f6e65")),
+    ],
+)
+@pytest.mark.parametrize("service_id", [TCP_PORTS + 6000, 0x505400FFFEAA0001, None])
+def test_words_of_a_consumer_whose_protocol_is_not_known(data, words, service_id):
+    refused = without_req(None) if service_id is None else connection(request(service_id, private_data(HEADER)))
+    said = reject(data.ljust(148, b"\0"))
+    assert services.private_data(refused, said) == [words]
+    assert services.refusal_words(refused, said) == " ".join(words).strip()
+    assert services.private_data(refused, reject(said.fields.private_data, reason=10)) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "ari", "words"),
+    [
+        (26, b"\x40", "acceptable path MTU 2048 bytes"),
+        (25, bytes(10) + b"\xff\xff\x0a\0\0\2", "port to use ::ffff:10.0.0.2"),
+        (13, b"\0\x21", "acceptable LID 33"),
+        (26, b"", ""),
+        (8, b"", ""),
+    ],
+)
+def test_what_would_be_accepted(reason, ari, words):
+    refused = connection(request(TCP_PORTS + 6000, private_data(HEADER)))
+    assert services.refusal_words(refused, reject(bytes(148), reason=reason, ari=ari)) == words
+
+
+def test_protocols_that_always_say_why():
+    for service, name in (("NVMe/RDMA 4420", "NVMe"), ("SRP (RDMA CM port 5555)", "SRP"), ("iSER 3260", "")):
+        assert services.refuses_with_words(service) == name
+
+
 def test_rej_whose_fields_were_cut_off():
     queue = connection(request(NVME, None))
     fields = typed("REJ", reason=28, reject_info_length=None, additional_reject_info=None, private_data=None)

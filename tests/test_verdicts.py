@@ -9,7 +9,7 @@ from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.files import analyze, stream
 from ibcmtool.model import Connection
 from ibcmtool.sources.files import SourceError
-from ibcmtool.values import Duration, Qpn
+from ibcmtool.values import Duration, FrameNumber, Qpn
 
 CLEAN = ("closed", "QpUDe")
 CLOSED_BY_PASSIVE = ("closed", "QpUdE")
@@ -126,7 +126,7 @@ def test_the_crashed_host_is_told_with_its_numbers(captures):
     analysis = analyze([str(captures / "nvme_host_crash_stale.pcap")])
     first, second = [f for f in analysis.findings if f.code == "S02"]
     assert (first.evidence["qpn"], second.evidence["qpn"]) == (Qpn(0x11), Qpn(0x12))
-    assert (first.evidence["dreq_frame"], second.evidence["dreq_frame"]) == (9, 13)
+    assert (first.evidence["dreq_frame"], second.evidence["dreq_frame"]) == (FrameNumber(0, 9), FrameNumber(0, 13))
     assert "reboot" in first.advice
     assert analysis.connections[0].stale_by is analysis.connections[2]
 

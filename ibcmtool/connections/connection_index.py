@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.matching import is_xrc
-from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
+from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
 
@@ -107,11 +107,12 @@ class ConnectionIndex:
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
         of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
-        if of_req and (found is None or found[0].closed is not None):
-            over = found  # of a CM that always uses the same ids an answer belongs to the newest life without one
-            waiting = [known for known in self._active_ids.get(remote, ()) if not over or known.passive.comm_id is None]
-            found = _newest(waiting, "passive", message)
-            if found is None and over is not None and over[0].steps[0].message.tid == message.tid:
+        if of_req and (found is None or not _copies_tid(found[0], message)):
+            # A CM may always use the same ids: the TransactionID tells its lives apart, else the newest has no answer.
+            over, known = found, self._active_ids.get(remote, ())
+            found = _newest([one for one in known if _copies_tid(one, message)], "passive", message)
+            found = found or _newest([one for one in known if one.passive.comm_id is None], "passive", message)
+            if found is None and over is not None and over[0].closed is None:
                 found = over
         if found is None or (message.type == "RTU" and found[0].closed is not None):
             found = self._without_reply(local, remote, message) or found
@@ -164,10 +165,11 @@ class ConnectionIndex:
             return (as_passive[0], "passive")
         candidates: list[Match] = [(connection, "active") for connection in as_active or ()]
         candidates += [(connection, "passive") for connection in as_passive or ()]
-        for match in reversed(candidates):
-            if _fits(*match, message):
-                return match
-        return None
+        fitting = [match for match in reversed(candidates) if _fits(*match, message)]
+        if isinstance(message.fields, Dreq):  # of a CM that always uses the same ids
+            named = message.fields.remote_qpn
+            return next((match for match in fitting if match[0].peer(match[1]).qpn == named), next(iter(fitting), None))
+        return next(iter(fitting), None)
 
     # -- who else holds it? ----------------------------------------------------------------------------------------
 
@@ -182,25 +184,33 @@ class ConnectionIndex:
     def conflicts(self, connection: Connection, end: End, peer: End, time: int) -> tuple[Conflict, ...]:
         """Earlier connections that have a claim to `end`'s QPN (same CA GUID): open, or in timewait for some side.
 
-        At most two: the last one that used it, and the last one of those with this peer, which may hold it still.
-        XRC shares QPNs on purpose.
+        Few: the last one that used it, the last one of those with this peer, which may hold it still, and the newest
+        attempt behind that whose answer was not captured. XRC shares QPNs on purpose.
         """
         if not (end.ca_guid and end.qpn) or is_xrc(connection):
             return ()
         found: list[Conflict] = []
-        newest = True
+        newest, attempts = True, 0
         for other, role in reversed(self._holders.get((end.ca_guid, end.qpn), ())):
             if other is connection or other is connection.proxied_copy_of or is_xrc(other):
                 continue
             if other.reply is None and other.closed is not None:
                 continue  # refused or unanswered: it never used the QPN
-            same_peer = _is_peer(other.peer(role), peer)
-            if (newest or same_peer) and _constrains(other, time):
+            same_peer, unanswered = _is_peer(other.peer(role), peer), is_unanswered(other)
+            attempts += unanswered
+            if (newest or same_peer) and (not unanswered or attempts == 1) and _constrains(other, time):
                 found.append(conflict_with(other, role, peer)._replace(newest=newest))
-            if same_peer:
+            if same_peer and not unanswered:
+                if other.peer(role).state not in CLOSED_STATES:  # while it has this one it takes none of the attempts
+                    found = [conflict for conflict in found if not is_unanswered(conflict.other)]
                 break
             newest = False
         return tuple(reversed(found))
+
+
+def is_unanswered(connection: Connection) -> bool:
+    """Whether nothing shows that its REQ was accepted."""
+    return connection.reply is None and connection.passive.comm_id is None and connection.established is None
 
 
 def conflict_with(other: Connection, owner: Role, peer: End) -> Conflict:
@@ -236,6 +246,11 @@ def _constrains(connection: Connection, time: int) -> bool:
         if end.state not in CLOSED_STATES or (end.timewait is not None and time < end.timewait.maximum):
             return True
     return False
+
+
+def _copies_tid(connection: Connection, answer: CmMessage) -> bool:
+    """Whether an answer has the TransactionID of this connection's REQ, or the half that a proxy leaves as it is."""
+    return (connection.steps[0].message.tid ^ answer.tid) & TWIN_TID == 0
 
 
 def _newest(candidates: Sequence[Connection], sender: Role, message: CmMessage) -> Match | None:

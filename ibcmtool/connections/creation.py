@@ -57,12 +57,16 @@ def stale_connection(number: int, message: CmMessage, fields: Dreq, attempt: Con
     connection, owner = match[0], attempt.end(PEER[holder])
     connection.outcome, connection.stale_by = "stale", attempt
     connection.end(PEER[holder]).ca_guid, connection.end(PEER[holder]).state = owner.ca_guid, "IDLE"
-    conflict = Conflict(connection, PEER[holder], True, "IDLE", "ESTABLISHED")
+    explain(attempt, holder, Conflict(connection, PEER[holder], True, "IDLE", "ESTABLISHED"))
+    return match
+
+
+def explain(attempt: Connection, holder: Role, conflict: Conflict) -> None:
+    """Why the end in role `holder` refused an attempt, as its DREQ has shown."""
     if holder == "passive":
         attempt.request_conflicts += (conflict,)
     else:
         attempt.reply_conflicts += (conflict,)
-    return match
 
 
 def partial_connection(number: int, message: CmMessage, fields: Paired | SidrRep, sent_by: Role | None = None) -> Match:

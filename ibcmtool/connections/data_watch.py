@@ -43,12 +43,13 @@ class DataWatch:
         self._watched: set[int] = set()  # connection ids
 
     def senders(self, packet: DataPacket) -> list[tuple[Connection, Role]]:
-        """The connections that this packet can belong to, and which end sent it."""
+        """The connections that this packet can belong to, and which end sent it: the newest that hold the QPN."""
         return [
             (connection, sender)
             for (_, sender), connection in self.qpns.get(packet.dest_qpn, {}).items()
             if connection.end(sender).address.matches(packet.source)
             and connection.peer(sender).address.matches(packet.destination)
+            and not connection.peer(sender).superseded
         ]
 
     def adjust(self, connection: Connection) -> None:

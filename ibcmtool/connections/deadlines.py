@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget, wait_for
 from ibcmtool.messages import Mra, Req
-from ibcmtool.model import Connection, Role, Step
+from ibcmtool.model import Connection, End, Role, Step
 
 ROLES: Final[tuple[Role, Role]] = ("active", "passive")
 
@@ -78,6 +78,11 @@ def is_over(connection: Connection) -> bool:
 
 
 OVER: Final = frozenset({"IDLE", "LISTEN", "UNKNOWN", "TIMEWAIT"})
+
+
+def timewait_over(end: End, time: int) -> bool:
+    """Whether this end is in no timewait at `time`, by any count."""
+    return end.timewait is None or end.timewait.maximum <= time
 
 
 def leave_timewait(connection: Connection, time: int) -> None:

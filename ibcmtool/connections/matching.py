@@ -16,6 +16,18 @@ from ibcmtool.packets import CmMessage
 COPY_WINDOW: Final = 10_000_000_000
 COMPARABLE: Final = 32  # bytes of a MAD: its header with the TransactionID, and the Communication IDs
 
+COUNTER_BITS: Final = 16  # Communication IDs of one boot differ in their counter's low bits only
+
+
+def of_one_boot(one: int, other: int) -> bool:
+    """Whether two Communication IDs can be of one kernel: Linux counts them from a base drawn at boot (cm.c).
+
+    Little-endian hosts count in the first byte on the wire.
+    """
+    difference = one ^ other
+    swapped = int.from_bytes(difference.to_bytes(4, "little"), "big")
+    return min(difference, swapped) >> COUNTER_BITS == 0
+
 
 def continues(known: Connection, message: CmMessage) -> bool:
     """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
+from ibcmtool.connections.codes import CONSUMER_REJECT
 from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
-from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
-from ibcmtool.connections.matching import continues, is_xrc
+from ibcmtool.connections.creation import (
+    EndpointNames,
+    adopt,
+    explain,
+    new_connection,
+    partial_connection,
+    stale_connection,
+)
+from ibcmtool.connections.matching import continues, is_xrc, rej_reason
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
-from ibcmtool.model import Connection, Role
+from ibcmtool.model import PEER, Conflict, Connection, Role, Step
 from ibcmtool.packets import Address, CmMessage
 
+MOST_CROSSING: Final = 256  # of the newest connections, among which one that crossed another is looked for
 MOST_REFUSALS: Final = 1024  # remembered until their DREQ comes, the newest
 ANSWERS: Final = (*PAIRED, SidrRep)
 
@@ -37,8 +48,8 @@ class Registry:
         self._apply = apply
         self._leave = leave
         self._count = 0
-        # REJ 10s that no known connection explains: by sender, receiver and the QPN refused.
-        self._refusals: dict[tuple[Address, Address, int | None], tuple[Connection, Role]] = {}
+        # REJ 10s that no known connection explains: by sender and the QPN refused.
+        self.refusals: dict[tuple[Address, int | None], tuple[Connection, Role]] = {}
 
     def remove(self, connection: Connection) -> None:
         """It has ended."""
@@ -59,7 +70,7 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrReq) else fields.local_comm_id) is None:
             return None
         known = self._index.request(message, fields)
-        if known is not None and known.request is None and isinstance(fields, Req):
+        if known is not None and known.request is None and isinstance(fields, Req) and _begins(known, message):
             adopt(known, fields, self._endpoint_names)
             self._index.add_holder(known, known.active)
             return known, "active"
@@ -75,6 +86,8 @@ class Registry:
         connection.request_conflicts = self._index.conflicts(
             connection, connection.active, connection.passive, message.time
         )
+        if connection.request_conflicts and connection.late_duplicate_of is None:
+            _supersede(connection.request_conflicts)
         self._enter(connection)
         return connection, "active"
 
@@ -83,7 +96,7 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrRep) else fields.remote_comm_id) is None:
             return None
         match = self._index.answer(message, fields)
-        if match is None:
+        if match is None or (match[0].request is None and _is_phantoms(*match, fields)):
             match = self._stale(message, fields) or partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
@@ -91,7 +104,7 @@ class Registry:
             return match
         connection, sender = match
         if sender == "passive" and isinstance(fields, (Rep, Mra)):
-            if connection.reply is not None and connection.passive.comm_id != fields.local_comm_id:
+            if connection.reply is not None and _is_another(connection, fields):
                 connection = self._twin(connection, message) or self._phantom(connection, message) or connection
             self._bind(connection, message, fields)
         elif connection.passive.comm_id is None and not isinstance(fields, (Rej, SidrRep)):
@@ -104,16 +117,54 @@ class Registry:
         """The connection from before the capture, if this DREQ is the one that a refusal calls for."""
         if not isinstance(fields, Dreq):
             return None
-        refused = self._refusals.pop((message.source, message.destination, fields.remote_qpn), None)
-        return None if refused is None else stale_connection(self._number(), message, fields, *refused)
+        refused = self.refusals.get((message.source, fields.remote_qpn))
+        if refused is None or refused[0].peer(refused[1]).address != message.destination:
+            return None
+        del self.refusals[message.source, fields.remote_qpn]
+        return stale_connection(self._number(), message, fields, *refused)
+
+    def explained(self, old: Connection, dreq: Step) -> Connection | None:
+        """The attempt that was refused because of a known connection, as this DREQ on it shows.
+
+        Both are of CAs without a GUID (virtual functions), for which no conflict of QPNs is known.
+        """
+        fields, sender = dreq.message.fields, dreq.sender
+        if not isinstance(fields, Dreq) or sender == "unknown" or old.peer(sender).ca_guid != 0:
+            return None
+        refused = self.refusals.get((dreq.message.source, fields.remote_qpn))
+        if refused is None or refused[0].peer(refused[1]).ca_guid != 0 or old.peer(sender).qpn != fields.remote_qpn:
+            return None
+        del self.refusals[dreq.message.source, fields.remote_qpn]
+        attempt, holder = refused
+        explain(attempt, holder, Conflict(old, PEER[sender], True, old.peer(sender).state, "ESTABLISHED"))
+        old.stale_by, old.outcome = old.stale_by or attempt, "stale"
+        return attempt
 
     def refused_as_stale(self, connection: Connection, reject: CmMessage, sender: Role) -> None:
         """A REJ 10 that no known connection explains: the DREQ behind it shows the one from before the capture."""
         qpn = connection.peer(sender).qpn
         if qpn:
-            self._refusals[reject.source, reject.destination, qpn] = (connection, sender)
-            if len(self._refusals) > MOST_REFUSALS:
-                del self._refusals[next(iter(self._refusals))]
+            self.refusals[reject.source, qpn] = (connection, sender)
+            if len(self.refusals) > MOST_REFUSALS:
+                del self.refusals[next(iter(self.refusals))]
+
+    def crossing(self, refused: Connection, reject: Step) -> Connection | None:
+        """The attempt of who refused another one, for the same service, that was under way when that one came.
+
+        Programs of equals settle so which of two connections stays; a consumer's REJ says it.
+        """
+        if reject.sender != "passive" or refused.sidr or rej_reason(reject.message) != CONSUMER_REJECT:
+            return None
+        for other in islice(reversed(self.live.values()), MOST_CROSSING):
+            if (
+                other.active.address == refused.passive.address
+                and other.passive.address == refused.active.address
+                and other.service_id == refused.service_id
+                and other.opened <= reject.message.time
+                and all(step.sender == "active" for step in other.steps if step.message.time < refused.opened)
+            ):
+                return other
+        return None
 
     def _twin(self, connection: Connection, message: CmMessage) -> Connection | None:
         """The connection for a REP that an SR-IOV proxy has sent on with another id; it has the REQ in common."""
@@ -132,8 +183,8 @@ class Registry:
 
         That copy may not have been captured; then the REQ itself stands for it.
         """
-        closed, request = connection.closed, connection.steps[0]
-        if closed is None or connection.request is None or message.type != "REP" or request.message.type != "REQ":
+        closed, request = connection.closed, next((s for s in connection.steps if s.message.type == "REQ"), None)
+        if closed is None or connection.request is None or message.type != "REP" or request is None:
             return None
         if message.tid != request.message.tid or connection.passive.restarted is not None or connection.reject:
             return None
@@ -155,7 +206,7 @@ class Registry:
                 return  # a second answer while the first one stands: not a new life
             self._index.release(connection)
             self._leave(connection)
-            passive.timewait = None
+            passive.timewait = passive.qpn = connection.reply = None
         elif passive.comm_id is not None and (isinstance(fields, Mra) or connection.reply is not None):
             return
         passive.comm_id = fields.local_comm_id
@@ -164,6 +215,8 @@ class Registry:
             passive.qpn = fields.local_eecn if is_xrc(connection) else fields.local_qpn
             passive.ca_guid = fields.local_ca_guid
             connection.reply_conflicts = self._index.conflicts(connection, passive, connection.active, message.time)
+            if connection.reply_conflicts:
+                _supersede(connection.reply_conflicts)
         self._index.add_passive(connection)
 
     def _enter(self, connection: Connection) -> None:
@@ -174,3 +227,34 @@ class Registry:
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+
+def _begins(connection: Connection, request: CmMessage) -> bool:
+    """Whether a connection that lacks its REQ can have begun with this one: nothing that is over begins again."""
+    return connection.closed is None or request.time - connection.opened < DISORDER
+
+
+def _supersede(conflicts: Iterable[Conflict]) -> None:
+    """The QPNs of these ends belong to another connection now."""
+    for conflict in conflicts:
+        conflict.other.end(conflict.owner).superseded = True
+
+
+def _is_phantoms(connection: Connection, sender: Role, fields: Paired | SidrRep) -> bool:
+    """Whether it is a second answer, after the close, to the REQ that was not captured: of a phantom that it opened."""
+    passive = connection.passive
+    return (
+        isinstance(fields, Rep)
+        and sender == "passive"
+        and connection.closed is not None
+        and passive.restarted is None
+        and passive.comm_id not in (None, fields.local_comm_id)
+    )
+
+
+def _is_another(connection: Connection, fields: Rep | Mra) -> bool:
+    """Whether this is the answer of another passive end than the REP that was captured: by its id, or by its QPN."""
+    reply = connection.reply
+    if connection.passive.comm_id != fields.local_comm_id:
+        return True
+    return isinstance(fields, Rep) and isinstance(reply, Rep) and reply.local_qpn != fields.local_qpn

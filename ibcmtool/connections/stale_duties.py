@@ -12,9 +12,10 @@ from typing import NamedTuple
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import Deadline
-from ibcmtool.connections.matching import rej_reason
+from ibcmtool.connections.matching import of_one_boot, rej_reason
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait
-from ibcmtool.model import PEER, Conflict, Connection, Step
+from ibcmtool.connections.traces import Traces
+from ibcmtool.model import PEER, Conflict, Connection, End, Step
 
 
 class StaleDuty(NamedTuple):
@@ -41,6 +42,37 @@ def _closed_since(conflict: Conflict, refused: Connection) -> bool:
         return False
     dreqs = [step for step in old.steps if step.message.type == "DREQ" and step.sender == holder]
     return not dreqs or dreqs[0].message.time < refused.opened
+
+
+def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces) -> bool:
+    """Whether a refused end and the old connection's owner are two machines with one CA GUID.
+
+    They have two addresses and ids of two kernels, and the owner lived on while the other one spoke, at `time`: its
+    QP1 PSNs run on, or its QP sends data still.
+    """
+    old, role = conflict.other, conflict.owner
+    owner = old.end(role)
+    if owner.address == refused.address or not owner.comm_id or not refused.comm_id:
+        return False
+    if of_one_boot(owner.comm_id, refused.comm_id):
+        return False
+    if role in old.last_data and old.last_data[role].time > time:
+        return True
+    heard = max(
+        (step.message.time for step in old.steps if step.sender == role and step.message.time < time), default=0
+    )
+    return traces.outlives(owner.address, heard, time)
+
+
+def clear(connection: Connection, traces: Traces) -> None:
+    """Take it for stale no more if its owner, who answers, is another machine than the one that was refused."""
+    refused = connection.stale_by
+    if refused is None or refused.reject is None:
+        return
+    time = refused.reject.message.time
+    for role, conflict in refused.conflicts():
+        if conflict.other is connection and at_two_machines(conflict, refused.end(role), time, traces):
+            connection.outcome = "closed"
 
 
 def duty(conflict: Conflict, reject: Step, refused: Connection) -> StaleDuty | None:

@@ -14,13 +14,13 @@ from ibcmtool.connections.agenda import Agenda
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
-from ibcmtool.connections.deadlines import OVER, Deadline, all_sent, is_over, leave_timewait, sends
+from ibcmtool.connections.deadlines import OVER, Deadline, all_sent, is_over, leave_timewait, sends, timewait_over
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends, rej_reason
 from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
 from ibcmtool.connections.past import Past
 from ibcmtool.connections.registry import Registry
-from ibcmtool.connections.stale_duties import duty, proved_stale
+from ibcmtool.connections.stale_duties import clear, duty, proved_stale
 from ibcmtool.connections.timers import max_cm_retries
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.connections.traces import DISORDER, Traces
@@ -112,13 +112,17 @@ class Tracker:
         step = self._apply(connection, sender, message, first)
         if kind in SHOWING and connection.end(sender).ca_guid not in self._implementations.settled:
             self._implementations.see(connection, step)
+        explained = self._registry.explained(connection, step) if kind == "DREQ" and self._registry.refusals else None
         self._emit(Event(kind, time, connection, step))
         if kind == "REJ":
+            connection.crossing = self._registry.crossing(connection, step)
             self._mark_stale(connection, step)
-        elif kind == "DREQ" and connection.request is None and connection.stale_by is not None and first is None:
+        elif kind == "DREP" and connection.outcome == "stale":
+            clear(connection, self._traces)
+        elif kind == "DREQ" and connection.stale_by is not None and connection.steps[0] is step:
             self._emit(Event("STALE_DUTY", time, connection.stale_by, step, related=connection))
-        elif kind == "DREQ" and self._duties and step.disposition != "ignored":
-            for refused in self._duties.settle(connection):
+        elif kind == "DREQ" and (self._duties or explained is not None) and step.disposition != "ignored":
+            for refused in self._duties.settle(connection) if explained is None else (explained,):
                 self._emit(Event("STALE_DUTY", time, refused, step, related=connection))
         self.watched.adjust(connection)
         if self._queue.due(connection.id) > time + self._agenda.least_wait:
@@ -193,7 +197,7 @@ class Tracker:
         """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""
         for connection in self._live.values():
             for end in (connection.active, connection.passive):
-                if end.address != message.source or (end.state in OVER and end.timewait is None):
+                if end.address != message.source or (end.state in OVER and timewait_over(end, message.time)):
                     continue
                 # An end that has said nothing yet may belong to the new life.
                 if any(step.sender == end.role for step in connection.steps):

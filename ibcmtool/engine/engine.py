@@ -16,14 +16,14 @@ from ibcmtool.connections.traces import Traces
 from ibcmtool.connections.tracker import Tracker
 from ibcmtool.engine.sink import Received, Sink
 from ibcmtool.model import Event, TimewaitModel
-from ibcmtool.packets import CmMessage, DataPacket, Frame, Neighbour
+from ibcmtool.packets import CmMessage, DataPacket, Frame, Neighbour, Undelivered
 from ibcmtool.rules import Judge, Rule
 from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.services import endpoint_names
 from ibcmtool.wire.decode import Decoder
-from ibcmtool.wire.neighbours import neighbour
+from ibcmtool.wire.notices import notice
 
-Item = CmMessage | DataPacket | Neighbour  # what a frame can tell of
+Item = CmMessage | DataPacket | Neighbour | Undelivered  # what a frame can tell of
 
 
 class Engine:
@@ -94,7 +94,7 @@ class Engine:
 
     def stray(self, file: int, number: int, ahead: int, time: int) -> None:
         """A frame of an input, told before it is fed, is dated so far (ns) ahead; it is taken as of `time`."""
-        self.judge.stray(file, number, ahead, time)
+        self._traces.stray(file, number, ahead, time)
 
     # -- frames and time ------------------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Engine:
         taken = frame if time is None else frame._replace(time=time)
         item: Item | None = self._decoder(taken, self._tracker.watched.qpns if watch else (), place)
         if item is None:
-            item = neighbour(taken if place is None else taken._replace(file=place[0], number=place[1]))
+            item = notice(taken if place is None else taken._replace(file=place[0], number=place[1]))
         if item is not None:
             self.take(item, frame)
         return item
@@ -130,12 +130,13 @@ class Engine:
                     self._traces.hosts.note(item.file, own, item.time)
             if self._coverage.several:
                 self._coverage.note(item)
-            self.judge.message(item)
             if frame is not None and self.sink.follows:
                 self.sink.received(Received(item.frame, frame, item))
             self._tracker.feed(item)
         elif isinstance(item, Neighbour):
             self.judge.neighbour(item)
+        elif isinstance(item, Undelivered):
+            self.judge.undelivered(item)
         else:
             if frame is not None and self.sink.follows:
                 self.sink.received(Received(item.frame, frame, item))

@@ -17,7 +17,7 @@ from ibcmtool.engine.engine import Engine
 from ibcmtool.engine.sink import Sink
 from ibcmtool.formatting import SECOND, duration
 from ibcmtool.model import TimewaitModel
-from ibcmtool.packets import Frame, Neighbour
+from ibcmtool.packets import CmMessage, DataPacket, Frame
 from ibcmtool.sources.files.strays import LEAP, Strays, Taken
 from ibcmtool.sources.live import LiveSource
 
@@ -135,7 +135,7 @@ class Session:
     def _feed(self, index: int, frame: Frame, moment: int | None) -> None:
         """One frame, taken as of `moment` instead of its own time."""
         item = self.engine.feed(frame, (index, self._kept + 1), time=moment)
-        if item is not None and not isinstance(item, Neighbour):
+        if isinstance(item, (CmMessage, DataPacket)):
             self._kept += 1
             self.sources[index].goes_on(item.time)
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ibcmtool.model import Confidence, Connection, Implementation, Step, Timewait
+from ibcmtool.connections.port_trace import LONGEST_GAP, PSN_RANGE
+from ibcmtool.connections.traces import DISORDER
+from ibcmtool.model import Confidence, Connection, End, Implementation, Step, Timewait
+from ibcmtool.packets import CmMessage
 
 Assumption = Literal[
     "order",  # one frame came before another
@@ -67,6 +70,25 @@ def one_clock(*steps: Step, otherwise: Strength = "unopposed") -> Ground:
     otherwise: what it makes of the ground that their order, or the time between them, is by several clocks.
     """
     return Ground("order", "proved" if len({step.message.file for step in steps}) == 1 else otherwise)
+
+
+def in_order(earlier: CmMessage, later: CmMessage) -> Ground:
+    """One was sent before the other: by their port's numbers, or as messages that cross are not so far apart."""
+    first, second = earlier.psn, later.psn
+    numbered = earlier.source == later.source and first is not None and second is not None
+    if numbered and 0 < ((second or 0) - (first or 0)) % PSN_RANGE < LONGEST_GAP:
+        return proved("order")
+    if later.time - earlier.time <= DISORDER:
+        return weakened("order")
+    return proved("order") if earlier.file == later.file else unopposed("order")
+
+
+def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Ground:
+    """The shortest timewait of an end was not over at `time`, even if its DREP was held up since the DREQ."""
+    own = any(step.message.time == timewait.start and step.sender == end.role for step in connection.steps)
+    asked = [step.message.time for step in connection.steps if own and step.message.type == "DREQ"]
+    length = timewait.minimum - timewait.start
+    return Ground("timer", "proved" if time < min([timewait.start, *asked]) + length else "unopposed")
 
 
 def in_timewait(timewait: Timewait, time: int) -> Ground:

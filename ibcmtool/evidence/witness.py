@@ -7,36 +7,51 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ibcmtool.connections.traces import Break, Traces
+from ibcmtool.connections.port_trace import Break
+from ibcmtool.connections.stale_duties import at_two_machines
+from ibcmtool.connections.traces import DISORDER, Traces
 from ibcmtool.connections.watched_hosts import Loss
-from ibcmtool.evidence import Ground
+from ibcmtool.evidence import Ground, proved
 from ibcmtool.formatting import address as address_text
-from ibcmtool.formatting import count
-from ibcmtool.model import Connection, End
+from ibcmtool.formatting import count, frame
+from ibcmtool.model import Conflict, Connection, End
 from ibcmtool.packets import Address, CmMessage
 
 
 class Witness:
     """Answers from the traces of all ports, as far as they go by now. Times are ns."""
 
-    def __init__(self, traces: Traces) -> None:
+    def __init__(self, traces: Traces, *, several_files: bool = False) -> None:
         self._traces = traces
+        self._several_files = several_files
 
     def complete(self, port: Address, start: int, end: int) -> Ground:
-        """No CM message that this port sent from `start` to `end` was missed; a restart is no gap."""
-        gap = self._traces.gap(port, start, end)
+        """No CM message that this port sent from `start` to `end` was missed."""
+        gap = self._traces.gap(port, start - DISORDER, end)
         if gap is not None:
-            return _incomplete(gap)
+            return self._incomplete(gap)
         traces, hosts = self._traces, self._traces.hosts
         loss = hosts.loss(port, start, end)
         if loss is not None:
             return _lost(port, loss)
         lived_on = traces.runs_on(port, start, end) or hosts.missed_nothing(port, start, end)
-        return Ground("complete", "proved" if lived_on or traces.restart(port, start, end) else "unopposed")
+        return Ground("complete", "proved" if lived_on else "unopposed")
+
+    def took_no_leave(self, port: Address, start: int, end: int) -> Ground:
+        """This port sent nothing from `start` to `end` that ends what it had at `start`; a restart says nothing."""
+        return self.complete(port, start, end) if self._traces.restart(port, start, end) is None else proved("complete")
 
     def restarted(self, message: CmMessage) -> bool:
         """Whether its port's QP1 began to count anew with this message."""
         return self._traces.restart(message.source, message.time - 1, message.time) is not None
+
+    def newest(self, port: Address) -> CmMessage | None:
+        """The newest message of this port, as far as messages have numbers."""
+        return self._traces.newest(port)
+
+    def restart(self, port: Address, start: int, end: int) -> Break | None:
+        """The first restart of this port that showed after `start`, until `end`."""
+        return self._traces.restart(port, start, end)
 
     def heard(self, port: Address) -> Ground:
         """What this port sends is in the capture at all."""
@@ -55,7 +70,10 @@ class Witness:
         """This port's CM has not restarted from `start` to `end`."""
         restart = self._traces.restart(port, start, end)
         if restart is not None:
-            return Ground("same life", "refuted", _restarted(restart), _frames(restart))
+            return Ground("same life", "refuted", self._restarted(restart), _frames(restart))
+        fall = self._traces.fall(port, start, end)
+        if fall is not None:
+            return Ground("same life", "weakened", f"perhaps {self._restarted(fall)}", _frames(fall))
         return Ground("same life", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
 
     def same_machine(self, before: End, now: End, start: int, end: int) -> Ground:
@@ -74,6 +92,10 @@ class Witness:
             return Ground("same machine", "proved")
         return Ground("same machine", "weakened", f"its CA GUID is at {address_text(before.address)} too")
 
+    def two_machines(self, conflict: Conflict, refused: End, time: int) -> bool:
+        """Whether the end that was refused at `time`, and the one whose QPN it named, are machines with one CA GUID."""
+        return at_two_machines(conflict, refused, time, self._traces)
+
     def in_order(self, file: int) -> bool:
         """Whether no message of an input stands before one that its sender had sent earlier."""
         return self._traces.disorder(file) == 0
@@ -85,32 +107,34 @@ class Witness:
             for port in (connection.active.address, connection.passive.address):
                 if port in found:
                     continue
-                gap = self._traces.gap(port, connection.opened, end)
+                gap = self._traces.gap(port, connection.opened, end, new_lives=False)
                 loss = self._traces.hosts.loss(port, connection.opened, end)
                 if gap is not None:
-                    found[port] = _incomplete(gap)
+                    found[port] = self._incomplete(gap)
                 elif loss is not None:
                     found[port] = _lost(port, loss)
         return list(found.values())
 
+    def _incomplete(self, gap: Break) -> Ground:
+        sign = (
+            f"{count(gap.missing, 'message')} of {address_text(gap.before.source)} missing between"
+            f" {self._between(gap)}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
+        )
+        return Ground("complete", "weakened", sign, _frames(gap))
 
-def _incomplete(gap: Break) -> Ground:
-    sign = (
-        f"{count(gap.missing, 'message')} of {address_text(gap.before.source)} missing between frames"
-        f" {gap.before.frame} and {gap.after.frame}, QP1 PSN {gap.before.psn} -> {gap.after.psn}"
-    )
-    return Ground("complete", "weakened", sign, _frames(gap))
+    def _restarted(self, restart: Break) -> str:
+        return (
+            f"{address_text(restart.before.source)} restarted between {self._between(restart)}, QP1 PSN"
+            f" {restart.before.psn} -> {restart.after.psn}"
+        )
+
+    def _between(self, gap: Break) -> str:
+        before, after = (frame(place, self._several_files) for place in _frames(gap))
+        return f"frames {before} and {after}"
 
 
 def _lost(port: Address, loss: Loss) -> Ground:
     return Ground("complete", "weakened", f"{count(loss.events, 'event')} of the host of {address_text(port)} lost")
-
-
-def _restarted(restart: Break) -> str:
-    return (
-        f"{address_text(restart.before.source)} restarted between frames {restart.before.frame} and"
-        f" {restart.after.frame}, QP1 PSN {restart.before.psn} -> {restart.after.psn}"
-    )
 
 
 def _frames(gap: Break) -> tuple[tuple[int, int], ...]:

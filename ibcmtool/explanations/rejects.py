@@ -72,8 +72,9 @@ REJECTS: dict[int, Reject] = {
         "ID 0); it sends nothing when the retries run out. illumos sends it when the retries run out, for a REQ (0) or "
         "a REP (1).",
         "Find out why the other side did not answer: the frames before this REJ show whether it sent anything, and "
-        "how late. A killed or impatient client gives the same REJ; nvme-rdma before Linux 6.0 was impatient after 3 "
-        "s, so there it mostly means that no answer came (H18).",
+        "how late. Nothing at all is H18; an MRA and then nothing means that its CM is alive and its program hangs "
+        "(R17). A killed or impatient client gives the same REJ; nvme-rdma before Linux 6.0 was impatient after 3 s, "
+        "so there it mostly means that no answer came.",
     ),
     5: Reject(
         "UNSUPPORTED",
@@ -117,7 +118,9 @@ REJECTS: dict[int, Reject] = {
         "STALE_CONN",
         "The REQ or REP names a QPN of the sender's CA that the receiver still holds as the remote end of another "
         "connection. One of the two sides has lost that connection without the other knowing (IBA 12.9.8.3.1). In "
-        "Linux the receiver of the REJ goes to timewait.",
+        "Linux the receiver of the REJ goes to timewait. In a capture a DREQ of the refusing side follows, mostly "
+        "within milliseconds, and its remote QPN is the one just refused: together they prove the old connection, "
+        "also where the capture began after it. A peer that rebooted answers this DREQ with a DREP at once.",
         "Linux, illumos and others, for a QPN of a connected QP; Linux since 4.10 then sends a DREQ on the old "
         "connection. Linux up to 2.6.18 and illumos also for a QPN in their timewait (policy strict).",
         "Now: connect again with another QPN, which gets through at once, or wait. The DREQ of the refusing side does "
@@ -125,7 +128,8 @@ REJECTS: dict[int, Reject] = {
         "upstream Linux, 270 s with MLNX OFED. Until then every attempt with this QPN is refused. An NVMe target "
         '(nvmet) also ends the old connection by itself, and logs "ctrl N keep-alive timer (N seconds) expired!". '
         "Restarting the target's service drops every host, so it comes last. Then: find out why the old connection was "
-        "left. Mostly the peer crashed, rebooted or was cut off, so that its DREQ never came: `ibcmtool explain S02`.",
+        "left. Mostly the peer crashed, rebooted or was cut off, so that its DREQ never came: `ibcmtool explain S02`. "
+        "If two machines have one CA GUID (clones, or GUID 0), the one that is refused has lost nothing.",
     ),
     11: Reject(
         "RDC_NOT_EXIST",
@@ -210,11 +214,12 @@ REJECTS: dict[int, Reject] = {
         "when the route back does not lead through the network device that got it (two ports in one subnet), when the "
         "program listens on another IP address, IP version or QP type (F03), and when the RDMA IP CM header of the REQ "
         "is unusable (F13).",
-        "With private data: read them (`ibcmtool timeline` has the reason of NVMe, SRP, Lustre, RDS and RTRS in "
-        "words) and the log of the refusing program: access lists, wrong target names, full queues. Without: on the "
+        "With private data: read them (the table of connections and `ibcmtool timeline` have the reason of NVMe, SRP, "
+        "Lustre, RDS and RTRS in words, and others as text or bytes) and the log of the refusing program: access "
+        "lists, wrong target names, full queues. NVMe, SRP, Lustre, RDS and RTRS always say why. Without: on the "
         "host that refused, check in this order that the interface with the address is up (`ip addr`), that the "
         "program listens on this address and IP version (`rdma resource show cm_id`), that the route back leaves by "
-        "the same interface (`ip route get ADDRESS`), and that the program was not killed. An iSER target never "
+        "the same interface (`ip route get ADDRESS`), and that the program was not killed (H24). An iSER target never "
         "gives private data: read its log.",
     ),
     29: Reject(

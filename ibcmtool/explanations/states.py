@@ -154,13 +154,18 @@ EXPLANATIONS = [
     _outcome(
         "timed_out",
         "nobody answered",
-        "A REQ or REP was repeated as often as Max CM Retries allows, and no answer was seen.",
+        "A REQ or REP was repeated as often as Max CM Retries allows, or its sender gave up before (REJ 4), and nobody "
+        "accepted or refused. Where the capture has nothing of the target, the REQs did not reach its CM or the "
+        "answers took another way (H18); a missing listener is not silent, it shows as REJ 8. An MRA and then nothing "
+        "is a living CM whose program hangs (R17). A REJ 4 soon after the first REQ is the limit of the requester's "
+        "program: nvme-rdma before Linux 6.0 waits 3 s, since then as long as the REQs go on.",
     ),
     _outcome(
         "stale",
         "one side had lost it",
         "A REQ or REP proved that one side no longer knew the connection: either the attempt was refused with REJ 10 "
-        "because the receiver still held the QPN, or this is the older connection that it was refused for.",
+        "because the receiver still held the QPN, or this is the older connection that it was refused for. The older "
+        "one may be from before the capture: the REJ 10 and the DREQ behind it, which names the same QPN, prove it.",
     ),
     _outcome(
         "half_open",

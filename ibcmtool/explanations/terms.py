@@ -49,7 +49,9 @@ EXPLANATIONS = [
             "How it shows": (
                 "The side that lost it connects again with a QPN that the other still holds as connected. The receiver "
                 "must refuse with REJ 10, then close the old connection with a DREQ that names that QPN (IBA "
-                "12.9.8.3.1). See S02 and rej:10."
+                "12.9.8.3.1): in captures of Linux within some milliseconds. A host that rebooted shows also by its "
+                "QP1 PSNs, which begin again near 0 (X03). One DREQ that nobody answered is no sign by itself: "
+                "programs that end a connection at once send just one (S12). See S02 and rej:10."
             ),
         },
     ),

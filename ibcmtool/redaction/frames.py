@@ -24,10 +24,12 @@ from ibcmtool.redaction.private_data import redacted
 from ibcmtool.redaction.pseudonyms import Pseudonyms
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.neighbours import announcement
-from ibcmtool.wire.network import IPV4, IPV6, PACKETS, UDP, Kind
+from ibcmtool.wire.neighbours import Announcement
+from ibcmtool.wire.network import IPV4, IPV6, PACKETS, UDP, UDP_SIZE, Kind
+from ibcmtool.wire.notices import told
 from ibcmtool.wire.readers import layer_size, layout
 from ibcmtool.wire.tunnels import GRE, GRE_CHECKSUM, OUTER, Layer, carrier, layers
+from ibcmtool.wire.undelivered import Complaint
 
 MOST_REQUESTS = 10_000  # remembered, because only they tell the protocol of what follows
 
@@ -51,7 +53,7 @@ class Redactor:
             link = LINK_TYPES.get(frame.link_type)
             found = link.find(frame.data) if link is not None else None
             if found is None:
-                return frame._replace(data=self._announcement(frame), process="")
+                return frame._replace(data=self._notice(frame), process="")
             return frame._replace(data=self._packet(frame, *found), process="")
         except (IndexError, struct.error):
             return frame._replace(data=b"", process="")
@@ -88,20 +90,38 @@ class Redactor:
         self._carriers(data, around)
         return bytes(data[: len(before)])  # a frame that was cut among these places has not grown
 
-    def _announcement(self, frame: Frame) -> bytes:
-        """An ARP or ND frame with what it announces replaced; nothing of any other frame."""
-        told = announcement(frame.link_type, frame.data)
-        if told is None:
+    def _notice(self, frame: Frame) -> bytes:
+        """A frame without a BTH that tells something (notices.py), with the addresses replaced; nothing of others."""
+        found = told(frame.link_type, frame.data)
+        if found is None:
             return b""
-        address = told.gid[12:] if told.gid.startswith(IPV4_MAPPED) else told.gid
-        name = self._names.gid(told.gid)[-len(address) :]
-        data = bytearray(frame.data.replace(told.mac, self._names.mac(told.mac)).replace(address, name))
         around = _layers(frame)
+        data = (
+            self._complaint(frame.data, found, around[-1]) if isinstance(found, Complaint) else self._arp(frame, found)
+        )
         ends = [layer.ethernet + place for layer in around[1:] if layer.ethernet != OUTER for place in (0, 6)]
         for at in (*LINK_TYPES[frame.link_type].addresses(frame.data), *ends):
             data[at : at + 6] = self._names.mac(frame.data[at : at + 6])
         self._carriers(data, around)
         return bytes(data)
+
+    def _arp(self, frame: Frame, announced: Announcement) -> bytearray:
+        """An ARP or ND frame with what it announces replaced."""
+        gid, mac = announced.gid, announced.mac
+        address = gid[12:] if gid.startswith(IPV4_MAPPED) else gid
+        name = self._names.gid(gid)[-len(address) :]
+        return bytearray(frame.data.replace(mac, self._names.mac(mac)).replace(address, name))
+
+    def _complaint(self, before: bytes, found: Complaint, layer: Layer) -> bytearray:
+        """An ICMP error with all addresses replaced, and without what it quotes behind the headers."""
+        end = found.ports + UDP_SIZE
+        data = bytearray(before[:end].ljust(len(before), b"\0"))
+        for at in (layer.at, found.quoted):
+            if layer.kind == IPV4:
+                self._ipv4(data, at)
+            else:
+                _each(data, at + 8, 16, 2, self._names.gid)
+        return data
 
     def _ipv4(self, data: bytearray, at: int) -> None:
         """The addresses of a header."""

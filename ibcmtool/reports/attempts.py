@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dissectors.cm_codes import SIDR_STATUSES
 from ibcmtool import formatting
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_SERVICE_ID, STALE_CONNECTION
-from ibcmtool.connections.matching import rej_reason
-from ibcmtool.model import Connection
+from ibcmtool.connections.release import Retry
 from ibcmtool.reports import rejects
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.views.attempts import MOST_CLIENTS, Attempts
-from ibcmtool.views.retry import Retry, safe_retry
 from ibcmtool.views.tally import Refusal
 
 
-def sentence(group: Attempts, calendar: Calendar) -> str:
-    """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ..."."""
+def sentence(group: Attempts, calendar: Calendar, ended: bool = False) -> str:
+    """ "240 attempts of 12 clients in 3.2 s, all REJ 8 invalid service ID: nothing listens on port 4420 of ...".
+
+    ended: the program that they went to did so.
+    """
     clients = len(group.clients)
     several = (
         f"of {'over ' if clients >= MOST_CLIENTS else ''}{formatting.count(clients, 'client')} " if clients > 1 else ""
     )
     span = group.over - group.opened
-    text = f"{formatting.count(group.count, 'attempt')} {several}in {formatting.duration(span)}, {_all_ended(group)}"
+    text = f"{formatting.count(group.count, group.noun)} {several}in {formatting.duration(span)}, "
+    text += _all_ended(group, ended)
     retry = group.retry()
     if retry is not None:
         return f"{text}; {retry_words(retry, calendar, group.opened)}"
@@ -29,13 +30,17 @@ def sentence(group: Attempts, calendar: Calendar) -> str:
     return f"{text}; first {first}, last {last}"
 
 
-def _all_ended(group: Attempts) -> str:
+def _all_ended(group: Attempts, program_ended: bool) -> str:
     failure = group.failure
     if failure.refusal is not None:
-        meaning = _meaning(group, failure.refusal)
+        meaning = rejects.ENDED if program_ended else _meaning(group, failure.refusal)
         return f"all {refusal_words(failure.refusal)}" + (f": {meaning}" if meaning else "")
     if failure.outcome == "partial":
         return "all given up by the requester (REJ 4); none of their REQs is in the capture"
+    if failure.released_by is not None:
+        return (
+            f"all half open: {dreqs(group.requests, group.repeated)} of the {failure.released_by} side, none answered"
+        )
     how = "all timed out" if failure.outcome == "timed_out" else "all unfinished at the end of the capture"
     requests = formatting.count(group.requests, "REQ")
     requests += f" ({group.repeated:,} of them retransmissions)" if group.repeated else ""
@@ -44,23 +49,29 @@ def _all_ended(group: Attempts) -> str:
     return f"{how}: no answer of {target(group)} to {requests}"
 
 
+def dreqs(number: int, repeated: int) -> str:
+    """ "320 DREQs (300 of them retransmissions)"."""
+    return formatting.count(number, "DREQ") + (f" ({repeated:,} of them retransmissions)" if repeated else "")
+
+
 def refusal_words(refusal: Refusal) -> str:
     """ "REJ 28 consumer reject by the active side"; the passive side, who refuses as a rule, is not named."""
     if refusal.sidr:
-        status = refusal.reason
-        if status is None:
-            return "SIDR status unknown"
-        return f"SIDR status {status} {SIDR_STATUSES.get(status, 'unknown status')}"
+        return rejects.status_named(refusal.reason)
     name = f"REJ {rejects.named(refusal.reason)}" if refusal.reason is not None else "REJ, reason not captured"
     return name + (" by the active side" if refusal.by == "active" else "")
 
 
 def _meaning(group: Attempts, refusal: Refusal) -> str:
-    if refusal.words or refusal.sidr:
+    if refusal.sidr:
         return refusal.words
     if refusal.reason == INVALID_SERVICE_ID:
         return f"nothing listens on {target(group)}"
-    return {STALE_CONNECTION: rejects.STALE, CONSUMER_REJECT: rejects.NO_REASON}.get(refusal.reason or 0, "")
+    if refusal.reason == STALE_CONNECTION:
+        return rejects.STALE
+    if refusal.words or refusal.reason != CONSUMER_REJECT:
+        return refusal.words
+    return rejects.without_words(group.key.service) if refusal.by == "passive" else rejects.NO_REASON
 
 
 def target(group: Attempts) -> str:
@@ -70,15 +81,6 @@ def target(group: Attempts) -> str:
     if host and port.isdecimal() and host.strip("[]") == address:
         return f"port {port} of {address}"
     return f"{address}, {group.key.service}"
-
-
-def retry_of(connection: Connection) -> Retry | None:
-    """When the consumer of a single attempt can safely try again; None where no REJ 10 tells it to wait."""
-    step = connection.reject
-    if connection.outcome != "rejected" or step is None or rej_reason(step.message) != STALE_CONNECTION:
-        return None
-    conflicts = connection.reply_conflicts if step.sender == "active" else connection.request_conflicts
-    return safe_retry(conflicts, step.message.time)
 
 
 def retry_words(retry: Retry, calendar: Calendar, near: int) -> str:
@@ -95,4 +97,6 @@ def retry_words(retry: Retry, calendar: Calendar, near: int) -> str:
         return f"{text}, if the DREQ on {held} stays unanswered to the last"
     if retry.basis == "exhausted":
         return f"{text}, as the DREQ on {held} was never answered"
+    if retry.basis == "restarted":
+        return f"{text}, as the machine that held {held} has restarted"
     return text

@@ -165,6 +165,15 @@ def _notes(row: Row, calendar: Calendar, *, several_inputs: bool) -> Iterator[Pi
     if tally.unseen:
         text = f"{formatting.count(tally.unseen, 'attempt')} given up (REJ 4) of which no REQ was seen"
         yield text, style.OUTCOME["timed_out"]
+    if tally.gave_way:
+        yield (
+            f"{formatting.count(tally.gave_way, 'attempt')} gave way to one of the other side, sent at the same time",
+            "",
+        )
+    if tally.unheard_releases:
+        many = formatting.count(tally.unheard_releases, "connection")
+        sent = attempts.dreqs(tally.dreqs, tally.dreqs_repeated)
+        yield f"{many} whose DREQs nobody answered: {sent}", style.OUTCOME["half_open"]
     if row.active is not None:
         return
     if tally.repeated or tally.peak.number >= STORM:

@@ -32,7 +32,7 @@ def lines(page: Page, policy: Policy, inputs: Sequence[InputInfo], totals: Total
     if not totals.connections:
         yield from nothing.lines(page, inputs)
         return
-    outcomes = totals.outcomes
+    outcomes = totals.outcomes - Counter({"rejected": totals.gave_way})
     severities: Counter[Severity] = Counter()
     for (_, severity, _), number in totals.findings.items():
         severities[severity] += number
@@ -41,15 +41,16 @@ def lines(page: Page, policy: Policy, inputs: Sequence[InputInfo], totals: Total
     if troubled and not severities["error"]:
         name = style.DOUBT
     reading = f" under the {policy} policy" if depends else ""
-    sentence = f"{_outcomes(outcomes)}{_findings(severities, reading, totals)}"
+    sentence = f"{_outcomes(outcomes, totals.gave_way)}{_findings(severities, reading, outcomes, totals)}"
     yield from page.hanging(Text(f"{mark} ", name), page.text(sentence, style.HEAD))
 
 
-def _outcomes(outcomes: Counter[Outcome]) -> str:
-    total = sum(outcomes.values())
+def _outcomes(outcomes: Counter[Outcome], gave_way: int) -> str:
+    """gave_way: how many more there were, each refused as the other side's came up."""
+    total = sum(outcomes.values()) + gave_way
     whole = formatting.count(total, "connection")
     present = [outcome for outcome in formatting.OUTCOME_ORDER if outcomes[outcome]]
-    if len(present) == 1:
+    if len(present) == 1 and not gave_way:
         return f"{whole}, {'all ' if total > 1 else ''}{_adjective(present[0])}"
     parts = []
     for at, outcome in enumerate(present):
@@ -59,16 +60,18 @@ def _outcomes(outcomes: Counter[Outcome]) -> str:
             parts.append(f"{number:,} of {whole} {verb}{_adjective(outcome)}")
         else:
             parts.append(f"{number:,} {_adjective(outcome)}")
-    return ", ".join(parts) if present[0] in formatting.FAILURES else f"{whole}: {', '.join(parts)}"
+    if gave_way:
+        parts.append(f"{gave_way:,} gave way to one of the other side")
+    return ", ".join(parts) if present and present[0] in formatting.FAILURES else f"{whole}: {', '.join(parts)}"
 
 
 def _adjective(outcome: Outcome) -> str:
     return _ADJECTIVE.get(outcome, formatting.OUTCOMES[outcome])
 
 
-def _findings(severities: Counter[Severity], reading: str, totals: Totals) -> str:
+def _findings(severities: Counter[Severity], reading: str, outcomes: Counter[Outcome], totals: Totals) -> str:
     if not severities:
-        return ", nothing to report" if not any(totals.outcomes[outcome] for outcome in formatting.FAILURES) else ""
+        return ", nothing to report" if not any(outcomes[outcome] for outcome in formatting.FAILURES) else ""
     parts = [
         formatting.count(severities[severity], severity, "info" if severity == "info" else "")
         for severity in SEVERITIES

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ibcmtool import formatting
 from ibcmtool.analysis import SEVERITIES, Finding
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import Connection
 from ibcmtool.reports import attempts, columns, rejects, style
 from ibcmtool.reports.calendar import Calendar
@@ -60,8 +61,8 @@ def connection_line(
     """A connection by itself."""
     note, reason = "", None
     if isinstance(conn, Connection) and conn.outcome == "rejected":
-        reason, note = rejects.reason(conn), rejects.sentence(conn, several_files)
-        retry = attempts.retry_of(conn)
+        reason, note = rejects.reason(conn), rejects.sentence(conn, several_files, found.get(conn.id, ()))
+        retry = retry_of(conn)
         if note and retry is not None and retry.time is not None:
             note += f"; {attempts.retry_words(retry, calendar, conn.opened)}"
     about = conn if isinstance(conn, Brief) else brief(conn)
@@ -85,7 +86,8 @@ def attempts_line(group: Attempts, found: Mapping[int, Sequence[Finding]], calen
     )
     reason = None if refusal is None or refusal.sidr else refusal.reason
     codes = _codes([finding for number in group.ids for finding in found.get(number, ())])
-    return ConnectionLine(_ids(group), about, reason, codes, attempts.sentence(group, calendar), group.count)
+    ended = all(rejects.by_ended_program(found.get(number, ())) for number in group.ids)
+    return ConnectionLine(_ids(group), about, reason, codes, attempts.sentence(group, calendar, ended), group.count)
 
 
 def _ids(group: Attempts) -> str:

@@ -13,7 +13,7 @@ from ibcmtool.analysis import Finding, Policy
 from ibcmtool.reports import style, values
 from ibcmtool.reports.calendar import Calendar
 from ibcmtool.reports.page import Page
-from ibcmtool.values import Duration, Psn, Time
+from ibcmtool.values import Duration, FrameNumber, InputNumber, Psn, Time
 from ibcmtool.views.attempts import Attempts
 from ibcmtool.views.tally import Totals
 
@@ -23,7 +23,25 @@ MOST_LISTED = 12  # numbers in a list on a terminal
 MOST_IN_A_LINE = 60  # elsewhere, where a line may be long, but not without end
 _LABEL_WIDTH = 10
 _UPPER_CASE = frozenset(
-    ("ca", "qpn", "psn", "guid", "gid", "cm", "req", "rep", "rej", "rtu", "dreq", "drep", "mra", "tid", "ack", "lid")
+    (
+        "ca",
+        "qpn",
+        "psn",
+        "guid",
+        "gid",
+        "cm",
+        "req",
+        "rep",
+        "rej",
+        "rtu",
+        "dreq",
+        "drep",
+        "mra",
+        "tid",
+        "ack",
+        "lid",
+        "mac",
+    )
 )
 
 
@@ -56,7 +74,9 @@ def lines(
         # The same advice for the tenth time is noise.
         advice = finding.code + finding.advice not in explained
         explained.add(finding.code + finding.advice)
-        yield from _block(page, finding, policy, several_files, advice=advice, alike=others)
+        group = (groups or {}).get(finding.connection or 0)
+        also = _alike(others, group.noun if group is not None else "", several_files, page.width is not None)
+        yield from _block(page, finding, policy, several_files, advice=advice, also=also)
         yield Text()
     # By code: how many findings were counted but not kept.
     left_out = totals.by_code() - Counter(finding.code for finding in findings)
@@ -87,7 +107,7 @@ def _by_group(
 
 
 def _block(
-    page: Page, finding: Finding, policy: Policy, several_files: bool, *, advice: bool, alike: Sequence[Finding]
+    page: Page, finding: Finding, policy: Policy, several_files: bool, *, advice: bool, also: str
 ) -> Iterator[Text]:
     name = style.SEVERITY[finding.severity]
     certainty = "" if finding.confidence == "certain" else f"({finding.confidence})"
@@ -102,9 +122,9 @@ def _block(
     )
     yield from _side_by_side(page, title, page.text(where, style.HEAD))
     yield from page.hanging(Text("  "), page.text(finding.message))
-    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar)))
+    yield from page.listing(_label("numbers"), list(_numbers(finding.evidence, page.calendar, several_files)))
     for label, text in (
-        ("also", _alike(alike, several_files, page.width is not None)),
+        ("also", also),
         ("advice", finding.advice if advice else ""),
         ("policy", _policy_note(finding, policy)),
     ):
@@ -112,7 +132,7 @@ def _block(
             yield from page.hanging(_label(label), page.text(text))
 
 
-def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str:
+def _alike(findings: Sequence[Finding], noun: str, several_files: bool, short: bool) -> str:
     """ "4 more attempts alike: connections 4-7, frames 9-16"; many frames are left out."""
     if not findings:
         return ""
@@ -122,7 +142,7 @@ def _alike(findings: Sequence[Finding], several_files: bool, short: bool) -> str
     frames = [frame for finding in findings for frame in finding.frames]
     if len(frames) <= MOST_LISTED:
         parts.append(formatting.frames(frames, several_files))
-    return f"{formatting.count(len(findings), 'more attempt')} alike: {', '.join(filter(None, parts))}"
+    return f"{formatting.count(len(findings), f'more {noun}')} alike: {', '.join(filter(None, parts))}"
 
 
 def _numbered(noun: str, numbers: Sequence[int], short: bool) -> str:
@@ -161,14 +181,14 @@ def _policy_note(finding: Finding, policy: Policy) -> str:
     return f"judged by the {policy} reading of the specification; --policy {other} sees it differently"
 
 
-def _numbers(evidence: Mapping[str, Any], calendar: Calendar) -> Iterator[str]:
+def _numbers(evidence: Mapping[str, Any], calendar: Calendar, several_files: bool) -> Iterator[str]:
     for key, value in evidence.items():
         if value is not None:
             label = " ".join(word.upper() if word in _UPPER_CASE else word for word in key.split("_"))
-            yield f"{label} {_number(value, calendar)}"
+            yield f"{label} {_number(value, calendar, several_files)}"
 
 
-def _number(value: Any, calendar: Calendar) -> str:
+def _number(value: Any, calendar: Calendar, several_files: bool) -> str:
     match value:
         case Time():
             return calendar.full(value.ns)
@@ -178,8 +198,12 @@ def _number(value: Any, calendar: Calendar) -> str:
             return formatting.psn(value.number)
         case bool():
             return "yes" if value else "no"
-        case [Duration() | Time(), *_]:
-            return " ".join(_number(one, calendar) for one in value)
+        case FrameNumber():
+            return formatting.frame(value, several_files)
+        case InputNumber():
+            return f"[{value.file + 1}]"
+        case [Duration() | Time() | FrameNumber() | InputNumber(), *_]:
+            return " ".join(_number(one, calendar, several_files) for one in value)
     made = values.evidence(value)
     return " ".join(map(str, made)) if isinstance(made, list) else str(made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
@@ -9,15 +10,21 @@ from typing import TypeVar
 
 from ibcmtool import formatting, services
 from ibcmtool.connections.knowledge import knowledge
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import Connection, Role
 from ibcmtool.packets import Address
+from ibcmtool.reports import rejects
 from ibcmtool.reports.json_messages import messages_text
+from ibcmtool.reports.json_rows import refusal_object
+from ibcmtool.views.tally import refusal_of
 
 T = TypeVar("T")
 
 
 def connection_text(conn: Connection, display_filter: str) -> str:
     """One connection as a JSON object, with the Wireshark filter that shows its frames."""
+    retry = retry_of(conn)
+    safe = "" if retry is None else f'"earliest_safe_retry": {_time(retry.time)}, "retry_basis": "{retry.basis}", '
     return (
         f'{{"id": {conn.id}, "outcome": "{conn.outcome}", "history": {quoted(conn.history)}, '
         f'"service": {{"id": {_identifier(conn.service_id, formatting.service_id)}, '
@@ -25,9 +32,17 @@ def connection_text(conn: Connection, display_filter: str) -> str:
         f'"transport": "{conn.transport}", "display_filter": "{display_filter}", '
         f'"active": {_end_text(conn, "active")}, "passive": {_end_text(conn, "passive")}, '
         f'"opened": {_time(conn.opened)}, "established": {_time(conn.established)}, '
-        f'"closed": {_time(conn.closed)}, "duration": {_time(conn.lasted())}, '
+        f'"closed": {_time(conn.closed)}, "duration": {_time(conn.lasted())}, {safe}'
+        f'"refusal": {_refusal_text(conn)}, '
         f'"messages": [{messages_text(conn.steps)}]}}'
     )
+
+
+def _refusal_text(conn: Connection) -> str:
+    refusal = refusal_of(conn)
+    if refusal is None:
+        return "null"
+    return json.dumps({**refusal_object(refusal), "meaning": rejects.meaning(conn) or None})
 
 
 def _end_text(conn: Connection, role: Role) -> str:

@@ -27,6 +27,8 @@ def attempts_objects(groups: Sequence[Attempts]) -> list[Object]:
 def _attempts_object(group: Attempts) -> Object:
     refusal, retry = group.failure.refusal, group.retry()
     clients = len(group.clients)
+    sent: Object = {"sent": group.requests, "retransmissions": group.repeated}
+    released = group.failure.released_by is not None
     return {
         "attempts": group.count,
         "connections": group.ids,
@@ -39,7 +41,8 @@ def _attempts_object(group: Attempts) -> Object:
         "words": (refusal.words or None) if refusal is not None else None,
         "first": time(group.opened),
         "last": time(group.last_opened),
-        "requests": {"sent": group.requests, "retransmissions": group.repeated},
+        "requests": {"sent": 0, "retransmissions": 0} if released else sent,
+        **({"dreqs": sent} if released else {}),
         "earliest_safe_retry": None if retry is None else time(retry.time),
         "retry_basis": None if retry is None else retry.basis,
     }
@@ -71,7 +74,7 @@ def _tally(tally: Tally, parties: Object) -> Object:
         "by_outcome": counts(tally.outcomes),
         "connected": tally.connected,
         "closed_by": counts(tally.closed_by),
-        "rejects": [_refusal(refusal, number) for refusal, number in tally.refusals.most_common()],
+        "rejects": [{"number": number, **refusal_object(refusal)} for refusal, number in tally.refusals.most_common()],
         **parties,
         "requests": {"sent": tally.requests, "retransmissions": tally.repeated},
         "mras": tally.mras,
@@ -81,6 +84,11 @@ def _tally(tally: Tally, parties: Object) -> Object:
             "never_seen_at_target": arrivals["never seen"],
             "unknown": tally.unanswered - arrivals["seen"] - arrivals["never seen"],
             "given_up_unseen": tally.unseen,
+        },
+        "unanswered_dreqs": {
+            "connections": tally.unheard_releases,
+            "sent": tally.dreqs,
+            "retransmissions": tally.dreqs_repeated,
         },
         "peak": {"second": time(peak.time), "requests": peak.number} if peak.number else None,
         "reply_after_first_request": _times(tally.first_to_reply),
@@ -97,9 +105,9 @@ def _party(party: Party) -> Object:
     return {"name": party.name, "gid": None if gid is None else formatting.gid(gid), "lid": party.address.lid}
 
 
-def _refusal(refusal: Refusal, number: int) -> Object:
+def refusal_object(refusal: Refusal) -> Object:
+    """A REJ, or a SIDR_REP that refuses."""
     return {
-        "number": number,
         "sidr": refusal.sidr,
         "reason": refusal.reason,
         "words": refusal.words or None,

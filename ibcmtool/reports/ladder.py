@@ -55,14 +55,16 @@ class Ladders(Sink):
             if at:
                 page.write()
                 page.write()
-            page.write_lines(_head(page, conn, filters, several_files=several))
+            concerning = found.get(conn.id, ())
+            refusal = rejects.sentence(conn, several, concerning)
+            page.write_lines(_head(page, conn, filters, refusal))
             page.write()
-            made = entries(conn, found.get(conn.id, ()), capture_end)
+            made = entries(conn, concerning, capture_end)
             page.write_lines(Drawing(page, conn, made, several_files=several).lines())
         page.flush()
 
 
-def _head(page: Page, conn: Connection, filters: DisplayFilters, *, several_files: bool) -> Iterator[Text]:
+def _head(page: Page, conn: Connection, filters: DisplayFilters, refusal: str) -> Iterator[Text]:
     """Title, both ends, times, parameters, the reason of a rejection, and the filter for Wireshark."""
     arrow = f" {page.glyphs.arrow} "
     ends = formatting.end_name(conn.active) + arrow + formatting.end_name(conn.passive)
@@ -81,7 +83,7 @@ def _head(page: Page, conn: Connection, filters: DisplayFilters, *, several_file
     yield from page.listing(_label("times"), list(_times(conn, page.calendar)))
     parameters = message_summary.parameters(conn.request, conn.reply)
     yield from page.listing(_label("timers"), [f"{label} {value}" for label, value in parameters])
-    if refusal := rejects.sentence(conn, several_files):
+    if refusal:
         yield from page.hanging(_label("refused"), page.text(refusal, "red"))
     terms = re.split(r"(?<=&&) |(?<=\|\|) ", filters.of(conn))
     yield from page.listing(_label("filter"), terms, separator="")

@@ -20,6 +20,7 @@ from dissectors.cm_codes import (
     TRANSPORT_TYPES,
     additional_reject_info,
 )
+from dissectors.text import data_words
 from ibcmtool import formatting, services
 from ibcmtool.connections.codes import CONSUMER_REJECT, EXTENDED
 from ibcmtool.messages import Apr, Dreq, Fields, Lap, Mra, Rej, Rep, Reply, Req, Request, SidrRep, SidrReq
@@ -40,6 +41,8 @@ def telling_fields(message: CmMessage, connection: Connection | None = None) -> 
     pairs = _identity(fields)
     if connection is not None:
         return pairs + list(services.private_data(connection, message) or ())
+    if isinstance(fields, Rej) and fields.reason == CONSUMER_REJECT and any(fields.private_data or b""):
+        pairs.append(("private data", data_words(fields.private_data or b"")))
     if isinstance(fields, (Req, SidrReq, SidrRep)):
         pairs = _known("", fields.service_id, services.name) + pairs
     return pairs + parameters(fields if isinstance(fields, Req) else None, fields if isinstance(fields, Rep) else None)
@@ -128,7 +131,7 @@ def _rej(fields: Rej) -> list[Pair]:
     if reason is None:
         return []
     pairs = [(f"reason {reason}", reject_reason(reason))]
-    if reason != CONSUMER_REJECT:  # whose words are the service's
+    if reason != CONSUMER_REJECT:
         more = additional_reject_info(reason, fields.reject_info_length or 0, fields.additional_reject_info or b"")
         pairs += [more] if more else []
     return pairs

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from ibcmtool import formatting
-from ibcmtool.values import CommId, Duration, Gid, Guid, Psn, Qpn, ServiceId, Tid, Time
+from ibcmtool.values import CommId, Duration, FrameNumber, Gid, Guid, InputNumber, Psn, Qpn, ServiceId, Tid, Time
 
 NUMBER = "%d"
 # Formats for `%` by the end of the field's name; the first that fits counts. GUIDs are written in groups.
@@ -36,6 +36,10 @@ def evidence(value: Any) -> Any:
             return formatting.guid(value.number)
         case Gid():
             return formatting.gid(value.octets)
+        case InputNumber():
+            return value.file
+        case FrameNumber():
+            return {"file": value.file, "frame": value.frame}
         case list() | tuple():
             return [evidence(one) for one in value]
     return value

@@ -19,7 +19,7 @@ from typing import Final
 from ibcmtool import services
 from ibcmtool.connections import matching
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
-from ibcmtool.connections.timers import exponent
+from ibcmtool.connections.timers import SECOND, exponent
 from ibcmtool.messages import Req
 from ibcmtool.model import Connection, Role, Step
 
@@ -122,3 +122,12 @@ timed_out: Final = rejects_for(TIMEOUT)
 def over_ipoib(connection: Connection) -> bool:
     """Whether it serves IPoIB connected mode, whose requests are unlike others on purpose."""
     return services.name(connection.service_id or 0).startswith("IPoIB")
+
+
+NVME_LIMIT: Final = 3 * SECOND  # of nvme-rdma before Linux 6.0, from the look-up of the address on
+
+
+def at_own_limit(connection: Connection, waited: int) -> bool:
+    """Whether a program that gave up after so long (ns) did so by a limit that programs of its service have."""
+    near = abs(waited - NVME_LIMIT) * 10 <= NVME_LIMIT
+    return near and services.connection_service(connection).startswith("NVMe")

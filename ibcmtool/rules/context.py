@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ibcmtool.analysis import Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence.witness import Witness
+from ibcmtool.formatting import frames
 from ibcmtool.model import Connection, Event, Step
-from ibcmtool.packets import Neighbour
+from ibcmtool.packets import CmMessage, DataPacket, Neighbour
 from ibcmtool.rules.facts.comm_ids import CommIds
 from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.rules.facts.lags import Lags
 from ibcmtool.rules.facts.ports import Ports
 from ibcmtool.rules.facts.restarts import Restarts
+from ibcmtool.rules.facts.undelivered import UndeliveredPackets
 from ibcmtool.wire.neighbours import Neighbourhood, shown
 
 
@@ -32,30 +34,36 @@ class Context:
         self, policy: Policy = "relaxed", coverage: Coverage | None = None, traces: Traces | None = None
     ) -> None:
         self.policy: Policy = policy
-        self.witness = Witness(traces or Traces())
         self.coverage = coverage or Coverage()  # of several inputs; of one it says yes to everything
+        self.traces = traces or Traces()
+        self.witness = Witness(self.traces, several_files=self.coverage.several)
         self.ports = Ports()
         self.restarts = Restarts()
         self.lags = Lags(self.coverage)
         self.comm_ids = CommIds()
         self.completeness = Completeness()
         self.neighbourhood = Neighbourhood()
+        self.undelivered = UndeliveredPackets()
         self.start = 0  # time of the first CM message
         self.longest = 0  # ns that a connection lasted that has ended
         self.memory: defaultdict[str, dict[Hashable, Any]] = defaultdict(dict)
 
     # -- what is fed -----------------------------------------------------------------------------------------------
 
-    def step(self, connection: Connection, step: Step, *, word: bool) -> None:
-        """A message that became a step. word: it is the first of its sender in this connection."""
+    def step(self, connection: Connection, step: Step, *, word: bool) -> Sequence[str]:
+        """A message that became a step. word: it is the first of its sender in this connection.
+
+        The kinds of events that it shows.
+        """
         if word:
             self.start = self.start or step.message.time
             self.ports.hear(step.message)
         # Behind a proxy (X11) the port's QP1 is another one.
         if step.message.type in ("REQ", "REP") and connection.proxied_copy_of is None:
-            self.restarts.note(step)
-        elif step.message.type == "RTU":
+            return self.restarts.note(step)
+        if step.message.type == "RTU":
             self.comm_ids.note(connection, step)
+        return ()
 
     def sighting(self, step: Step) -> None:
         """A packet that became a step was captured once more."""
@@ -65,7 +73,7 @@ class Context:
     def ended(self, event: Event) -> None:
         """Nothing more is expected of a connection."""
         self.longest = max(self.longest, event.time - event.connection.opened)
-        self.completeness.ended(event.connection)
+        self.completeness.ended(event.connection, self.start)
 
     def neighbour(self, neighbour: Neighbour) -> None:
         """A station announced an address. Whom the address was heard from until then is worth knowing now."""
@@ -75,6 +83,12 @@ class Context:
             self.neighbourhood.note(seen)
         self.neighbourhood.note(neighbour)
 
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def frame(self, *packets: CmMessage | DataPacket | Neighbour) -> str:
+        """ "frame 6"; where there are several inputs "frame 2:6", as the reports name it."""
+        return frames([(packet.file, packet.frame) for packet in packets], self.coverage.several)
+
     # -- what is asked ---------------------------------------------------------------------------------------------
 
     def watched(self, connection: Connection, start: int, end: int) -> int:
@@ -83,6 +97,17 @@ class Context:
         Silence proves nothing beyond that: a rule that concludes from it counts this time, not what went by.
         """
         return self.coverage.watched((connection.active.address, connection.passive.address), start, end)
+
+    def one_place(self, one: Step, other: Step) -> bool:
+        """Whether both were captured at one place, and so by one clock."""
+        if not self.coverage.several:
+            return True
+        places = self.coverage.places()
+        seen, too = (
+            {places[file] for file in (step.message.file, *(copy.file for copy in step.sightings))}
+            for step in (one, other)
+        )
+        return not seen.isdisjoint(too)
 
     def covered(self, connection: Connection, start: int, end: int) -> bool:
         """Whether inputs that show this connection were recording all the time from `start` to `end`."""

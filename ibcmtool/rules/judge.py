@@ -15,7 +15,7 @@ from ibcmtool.analysis import Finding, InputInfo, Policy
 from ibcmtool.connections.traces import Traces
 from ibcmtool.evidence import Ground, confidence, refuted
 from ibcmtool.model import EVENT_KINDS, Connection, Event, Step
-from ibcmtool.packets import CmMessage, Neighbour
+from ibcmtool.packets import Neighbour, Undelivered
 from ibcmtool.rules import api
 from ibcmtool.rules.api import CATALOGUE, FAMILIES, Conditions, Context, Rule, Verdict, Verdicts
 from ibcmtool.rules.facts.coverage import Coverage
@@ -51,7 +51,7 @@ P = TypeVar("P")
 
 
 class Judge:
-    """Feed it, in the order of the merged inputs: each message, then the events that the tracker makes of it."""
+    """Feed it, in the order of the merged inputs, the events that the tracker makes of messages."""
 
     def __init__(
         self,
@@ -81,17 +81,13 @@ class Judge:
         self._event_plans: dict[str, dict[str, list[OfEvent]]] = {}  # by kind and history
         self._subjects: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # by code
 
-    def message(self, message: CmMessage) -> None:
-        """A CM message, before its events; of each input in its order."""
-        self.context.completeness.note(message)
-
-    def stray(self, file: int, number: int, ahead: int, time: int) -> None:
-        """A frame that is dated so far (ns) ahead that it is taken as of `time`."""
-        self.context.completeness.stray(file, number, ahead, time)
-
     def neighbour(self, neighbour: Neighbour) -> None:
         """What the capture tells beside CM messages: who has an IP address."""
         self.context.neighbour(neighbour)
+
+    def undelivered(self, undelivered: Undelivered) -> None:
+        """A packet that did not get to its port, as ICMP says."""
+        self.context.undelivered.note(undelivered)
 
     def judge(self, event: Event) -> Sequence[Finding]:
         """The findings that this event brings to light, in the order of families and codes."""
@@ -106,7 +102,7 @@ class Judge:
             plan = self._plans[kind][connection.history]
         except KeyError:
             plan = self._plan(kind, connection.history)
-        self.context.step(connection, step, word=plan.word)
+        shown = self.context.step(connection, step, word=plan.word)
         asked = plan.always
         for test, others in plan.tests:
             if test(connection, step):
@@ -117,6 +113,9 @@ class Judge:
                 verdicts = judge(connection, step, self.context)
                 if verdicts:
                     found += self._findings(rule, conditions, verdicts, event)
+        for sign in shown:
+            if sign in self._events:
+                found += self._judge_event(Event(sign, event.time, connection, step))
         return found
 
     def capture_end(self, inputs: Sequence[InputInfo], forgotten: int = 0) -> Iterator[Finding]:
@@ -144,9 +143,10 @@ class Judge:
         for verdict in verdicts:
             grounds = list(verdict.rests_on)
             if "complete" in rule.rests_on:
-                if not self.context.completeness.in_one_stretch((event.connection, *verdict.related)):
+                connections = (event.connection, *verdict.related)
+                if not self.context.traces.in_one_stretch(step for one in connections for step in one.steps):
                     continue  # nothing is known of what lies between
-                grounds += self.context.witness.gaps((event.connection, *verdict.related), event.time)
+                grounds += self.context.witness.gaps(connections, event.time)
             if refuted(grounds):
                 continue
             if conditions.once is None or self._is_new(rule, conditions.once, verdict, event):

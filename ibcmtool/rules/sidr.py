@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.timers import linux
+from ibcmtool.connections.timers import linux, response_wait
 from ibcmtool.evidence import proved, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, qpn, service_id
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches
-from ibcmtool.rules.steps import DISORDER, fields_of, of_type, one_capture, sends
+from ibcmtool.rules.silence import in_partition, reported
+from ibcmtool.rules.steps import DISORDER, fields_of, heard, of_type, one_capture, sends
 from ibcmtool.values import CommId, Duration, Qpn, ServiceId, Tid
 
 MOST_SENDS = 16  # of rdma_cm, and of any CM that counts in the four bits of Max CM Retries
@@ -237,3 +238,49 @@ def _answer(step: Step) -> tuple[int | None, int | None, int | None]:
 def _words(step: Step) -> str:
     status, number, _ = _answer(step)
     return f"QPN {qpn(number)}" if status == 0 else f"status {status}"
+
+
+I06 = rule(
+    "I06",
+    "sidr-exhausted",
+    "The requester gave up: none of its SIDR_REQs was answered",
+    severity="warning",
+    clause="IBA 12.11; Linux cma_resolve_ib_udp (15 retries), cm_sidr_req_handler",
+    explanation="A SIDR_REQ was sent 16 times, as often as CMs do by default, and no SIDR_REP came: its program sees an"
+    " unreachable peer. A Linux target that gets the request answers it, without a listener with status 1. So the"
+    " requests do not reach the target's CM, or the answers take a path that is not captured.",
+    false_positives="Fewer sends are information: the capture may have missed some, or the requester ended early. If"
+    " nothing of the target's address was ever captured, its direction may be missing (then probable). A request that"
+    " was not even repeated is not reported.",
+    advice="On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/sidr_req before and after an attempt. If"
+    " it does not rise, see whether the host and its port are up, then look for the loss in the network. If it rises,"
+    " look at the program that listens.",
+    rests_on=(),  # of the requester's own messages none is needed that was not captured
+)
+
+
+@I06.on_event("REQ_EXHAUSTED", history=matches(r"S[S^]*"))
+def sidr_exhausted(connection: Connection, event: Event, context: Context) -> Verdicts:
+    tries = sends(connection, connection.steps[-1])
+    first, last = tries[0].message, tries[-1].message
+    wait = response_wait(connection.request, "active").nominal
+    if len(tries) < 2 or not context.covered(connection, last.time, min(event.time, last.time + wait)):
+        return
+    if not context.traces.in_one_stretch(connection.steps):
+        return
+    exhausted, responsive = len(tries) >= MOST_SENDS, heard(context, connection, "passive")
+    icmp, (partition, look) = reported(context, tries[0]), in_partition(context, connection, tries[0])
+    besides = "other" if responsive else "no"
+    yield Verdict(
+        f"{len(tries)} sends of the SIDR_REQ to {end_name(connection.passive)} unanswered over"
+        f" {duration(last.time - first.time)}{'' if exhausted else ', then it fell silent'};"
+        f" {icmp[0] if icmp else f'{besides} CM messages of that address were captured'}.{partition}",
+        {"sends": len(tries), "span": Duration(last.time - first.time)},
+        (
+            context.witness.complete(connection.passive.address, first.time, last.time + wait),
+            *(() if exhausted and responsive else ((unopposed if exhausted else weakened)("complete"),)),
+        ),
+        steps=(tries[0], tries[-1]),
+        severity=None if exhausted else "info",
+        advice=f"{look} {icmp[1] if icmp else I06.advice}".strip(),
+    )

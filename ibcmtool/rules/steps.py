@@ -11,15 +11,18 @@ from ibcmtool.connections.deadlines import patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.connections.traces import DISORDER as DISORDER
-from ibcmtool.formatting import address, duration, end_name, qpn
+from ibcmtool.formatting import address, count, duration, end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Verdict, Verdicts
 from ibcmtool.rules.conditions import rej_reason
 from ibcmtool.rules.context import Context
 from ibcmtool.values import Qpn
 
 F = TypeVar("F")
+
+NAMED: Final = 3  # addresses in a sentence
 
 # By Message MRAed: the message that an MRA asks time for, and what answers that.
 MRAED: Final[dict[int | None, str]] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
@@ -122,6 +125,14 @@ def starting_psn(connection: Connection, role: Role) -> int | None:
     return fields.starting_psn if isinstance(fields, (Req, Rep)) else None
 
 
+def addresses(ports: Sequence[Address]) -> str:
+    """ "10.0.0.1, 10.0.0.2, 10.0.0.3 and 4 others"."""
+    parts = [address(port) for port in ports[:NAMED]]
+    if len(ports) > NAMED:
+        parts.append(count(len(ports) - NAMED, "other"))
+    return listed(parts)
+
+
 def sent_by(step: Step) -> str:
     """ "REQ of 10.0.0.1"."""
     return f"{step.message.type} of {address(step.message.source)}"
@@ -179,31 +190,24 @@ def one_capture(*steps: Step) -> bool:
     return len({step.message.file for step in steps}) == 1
 
 
-def conflicts(connection: Connection) -> Iterator[tuple[Role, Conflict]]:
-    """Earlier connections that have a claim to the QPN of an end, and which end that is."""
-    for conflict in connection.request_conflicts:
-        yield "active", conflict
-    for conflict in connection.reply_conflicts:
-        yield "passive", conflict
-
-
 def heard(view: Context, connection: Connection, role: Role) -> bool:
     """Whether the capture shows any CM message from this end's address, of this connection or another."""
     return connection.end(role).address in view.ports.heard or any(step.sender == role for step in connection.steps)
 
 
 def unanswered(connection: Connection) -> list[Step]:
-    """The sends of a REQ that nobody answered (conditions.silent), if there were to be no more or at least two.
+    """The sends of a REQ that nobody answered (conditions.silent), as far as its sender shows that.
 
-    A requester that repeats itself has had no answer; one that rejects for another reason than a timeout had one.
+    A requester that repeats itself, may not do so, or gives up (REJ 4) has had no answer; one that rejects for another
+    reason had one.
     """
-    requests = of_type(connection, "REQ")
+    requests, rejects = of_type(connection, "REQ"), of_type(connection, "REJ")
     if not requests or connection.sidr:
         return []
-    if any(rej_reason(step) != TIMEOUT for step in of_type(connection, "REJ")):
+    if any(rej_reason(step) != TIMEOUT for step in rejects):
         return []
     tries = sends(connection, requests[-1])
-    return tries if len(tries) > 1 or max_cm_retries(connection.request) == 0 else []
+    return tries if len(tries) > 1 or rejects or max_cm_retries(connection.request) == 0 else []
 
 
 def gave_up(connection: Connection, step: Step) -> Step | None:

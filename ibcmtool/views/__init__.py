@@ -4,7 +4,6 @@ Fed with the records of an analysis as they come, of any number, in bounded memo
 
     rows.py      the totals of each pair of nodes, target or service (`analyze --by`)
     attempts.py  attempts that ended the same way, one soon after the other
-    retry.py     when a refused REQ is safe to be sent again
 
 They compute and hold no text for people but names; the reports render them.
 """

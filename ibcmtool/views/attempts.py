@@ -1,4 +1,4 @@
-"""Attempts that ended the same way, one soon after the other: a retry loop, or a storm.
+"""Attempts that ended the same way, one soon after the other: a retry loop, or a storm; DREQs into one dead link, too.
 
 What refuses an attempt decides what belongs together. REJ 10 is about the QPN of the REQ: its groups are the attempts
 of one consumer (same addresses, service and QPN; same port where the QPN was cut off). Everything else, from "nothing
@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from ibcmtool import services
 from ibcmtool.connections.codes import STALE_CONNECTION
+from ibcmtool.connections.release import Retry, safe_retry
 from ibcmtool.formatting import SECOND
-from ibcmtool.model import Conflict, Connection, Outcome
+from ibcmtool.model import Conflict, Connection, Outcome, Role
 from ibcmtool.packets import Address
-from ibcmtool.views.retry import Retry, safe_retry
-from ibcmtool.views.tally import Refusal, given_up_unseen, refusal_of
+from ibcmtool.views.tally import Refusal, given_up_unseen, refusal_of, unheard_release
 
 LEAST = 3  # attempts that make a group: two are read as easily one by one
 GAP = 60 * SECOND  # from the end of an attempt to the next REQ; no consumer known waits longer before it tries again
@@ -35,10 +35,11 @@ class Failure(NamedTuple):
     """How an attempt ended without a connection."""
 
     # rejected | timed_out | connecting (the capture ends before the attempt does) | partial (given up, and the capture
-    # shows nothing but that)
+    # shows nothing but that) | half_open (it is not the attempt that failed, but the release)
     outcome: Outcome
     refusal: Refusal | None = None
     answered: bool = False  # not rejected, but the passive side was heard (MRA, REP)
+    released_by: Role | None = None  # whose DREQs nobody answered
 
 
 class Key(NamedTuple):
@@ -72,7 +73,7 @@ class Attempts:
     last_opened: int
     over: int  # when the last ended
     count: int = 0
-    requests: int = 0  # REQs sent, retransmissions included
+    requests: int = 0  # REQs sent, of a release DREQs, retransmissions included
     repeated: int = 0  # retransmissions among them
     ids: list[int] = field(default_factory=list)
     clients: set[Address] = field(default_factory=set)
@@ -82,6 +83,11 @@ class Attempts:
     def failure(self) -> Failure:
         """How all of them ended."""
         return self.key.failure
+
+    @property
+    def noun(self) -> str:
+        """What these are."""
+        return "attempt" if self.failure.released_by is None else "connection"
 
     @property
     def stale(self) -> bool:
@@ -138,8 +144,8 @@ class Grouping:
                 client,
                 _consumer(connection),
                 key,
-                connection.opened,
-                connection.closed or connection.steps[-1].message.time,
+                _begin(connection, failure),
+                _over(connection, failure),
                 connection.history,
                 connection.active.name,
                 connection.passive.name,
@@ -159,12 +165,12 @@ class Grouping:
         target = (connection.passive.address, services.connection_service(connection))
         client = connection.active.address
         if (target, client) in self._failing:
-            self._records.append(_Record(connection.id, target, client, _consumer(connection), None))
+            self._records.append(_Record(connection.id, target, client, _consumer(connection), None, connection.opened))
 
     def _fold(self) -> None:
         """Put what waits in order, into groups; then forget what can be part of none any more."""
         latest = 0
-        for record in sorted(self._records, key=attrgetter("id")):
+        for record in sorted(self._records, key=attrgetter("opened", "id")):
             groups = self._open.setdefault(record.target, {})
             if record.key is None:
                 _close(groups, record)
@@ -202,21 +208,36 @@ def membership(connections: Iterable[Connection], groups: Iterable[Attempts]) ->
         failure = failure_of(connection)
         if failure is not None:
             for group in by_key.get(_key(connection, failure), ()):
-                if group.opened <= connection.opened <= group.last_opened:
+                if group.opened <= _begin(connection, failure) <= group.last_opened:
                     found[connection.id] = group
     return found
 
 
 def failure_of(connection: Connection) -> Failure | None:
-    """How an attempt ended; None for a connection that came to life, or of which too little was seen."""
+    """How an attempt, or a release, failed; None for a sound connection, or one of which too little was seen."""
     if connection.outcome == "rejected":
+        if connection.gave_way():
+            return None
         return Failure("rejected", refusal_of(connection))
     if given_up_unseen(connection):
         return Failure("partial")
     if connection.outcome in ("timed_out", "connecting") and connection.steps:
         answered = "m" in connection.history or "p" in connection.history
         return Failure(connection.outcome, answered=answered)
-    return None
+    role = unheard_release(connection) if connection.outcome == "half_open" else None
+    return Failure("half_open", released_by=role) if role is not None else None
+
+
+def _begin(connection: Connection, failure: Failure) -> int:
+    """When what failed began: the attempt, or the release."""
+    if failure.released_by is None:
+        return connection.opened
+    return next(step.message.time for step in connection.steps if step.message.type == "DREQ")
+
+
+def _over(connection: Connection, failure: Failure) -> int:
+    last = connection.steps[-1].message.time
+    return last if failure.released_by is not None else connection.closed or last
 
 
 def _key(connection: Connection, failure: Failure) -> Key:
@@ -264,8 +285,9 @@ def _enter(group: Attempts, record: _Record) -> None:
     group.last_opened = max(group.last_opened, record.opened)
     if record.over >= group.over:
         group.over, group.conflicts = record.over, record.conflicts
-    group.requests += record.history.count("Q") + record.history.count("S")
-    group.repeated += record.history.count("^Q") + record.history.count("^S")
+    for letter in ("Q", "S") if group.failure.released_by is None else ("D", "d"):
+        group.requests += record.history.count(letter)
+        group.repeated += record.history.count("^" + letter)
     if record.history != group.history:
         group.history = ""
     if record.active_name != group.active_name:

@@ -62,6 +62,7 @@ class Digest:
         self._policy = policy
         self._everything = everything
         self._count = 0  # connections
+        self._gave_way = 0
         self._alike: dict[Likeness, int] = {}  # and how many of them counted alike
         self._findings_counted: Counter[tuple[str, Severity, str]] = Counter()
         self.inputs: list[InputInfo] = []
@@ -75,7 +76,7 @@ class Digest:
         """All that was kept, in order."""
         connections = sorted(self._connections, key=attrgetter("id"))
         findings = sorted(self._findings, key=finding_rank)
-        totals = Totals(findings=self._findings_counted.copy())
+        totals = Totals(findings=self._findings_counted.copy(), gave_way=self._gave_way)
         for likeness, times in self._alike.items():
             count(totals, likeness, times)
         attempts = () if self._everything else self._grouping.groups()
@@ -85,6 +86,8 @@ class Digest:
     def add_connection(self, connection: Connection) -> None:
         """A connection that has ended, after all findings that came before its end."""
         self._count += 1
+        if connection.crossing is not None:
+            self._gave_way += connection.gave_way()
         # One plain dictionary, as a Counter takes several times as long, and there would be four.
         likeness = likeness_of(connection)
         self._alike[likeness] = self._alike.get(likeness, 0) + 1
@@ -116,7 +119,9 @@ class Digest:
 
 def noteworthy(connection: Connection | Brief, troubled: Container[int]) -> bool:
     """Whether a summary shows it: it did not end cleanly, or it is among those with a warning or an error."""
-    return connection.outcome not in CLEAN or connection.id in troubled
+    if connection.outcome in CLEAN or (isinstance(connection, Connection) and connection.gave_way()):
+        return connection.id in troubled
+    return True
 
 
 def rank(connection: Connection | Brief, worst: dict[int, int]) -> tuple[int, int, int]:

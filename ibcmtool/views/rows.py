@@ -89,6 +89,7 @@ class Rows:
         """A connection that has ended."""
         self._totals.connections += 1
         self._totals.outcomes[connection.outcome] += 1
+        self._totals.gave_way += connection.gave_way()
         number = self._number(connection)
         row = self._row(number)
         row.tally.add(connection)
@@ -166,7 +167,7 @@ def _interest(row: Row) -> tuple[int, int, int]:
     """Problems first: by the worst warning or error, then by how many failed, then by how many there are."""
     tally = row.tally
     worst = SEVERITIES.index(tally.worst or "info")
-    return worst, -failures(tally.outcomes), -tally.connections
+    return worst, tally.gave_way - failures(tally.outcomes), -tally.connections
 
 
 def failures(outcomes: Counter[Outcome]) -> int:

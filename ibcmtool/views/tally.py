@@ -21,23 +21,28 @@ class Refusal(NamedTuple):
     """A REJ, or a SIDR_REP with a status that is not 0."""
 
     reason: int | None  # REJ reason, of a SIDR exchange the status; None where the capture cut it off
-    words: str = ""  # what the consumer said, in the words of its protocol (reason 28)
+    words: str = ""  # what the consumer said (reason 28), or what would be accepted
     by: Role | Literal["unknown"] = "passive"
     sidr: bool = False
 
 
 def refusal_of(connection: Connection) -> Refusal | None:
-    """How a rejected connection was refused; None for all others."""
-    if connection.outcome != "rejected":
+    """How a rejected connection was refused; None for all others, and for one that gave way to the other side's."""
+    if connection.outcome != "rejected" or connection.gave_way():
         return None
-    step = connection.reject
-    if step is None:
+    step = refusing_step(connection)
+    words = "" if step is None else services.refusal_words(connection, step.message)
+    if connection.reject is None or step is None:
         reply = connection.reply
-        return Refusal(reply.status if isinstance(reply, SidrRep) else None, sidr=connection.sidr)
-    pairs = services.private_data(connection, step.message) or ()
-    # A label says what a number is; the consumer's reason stands without one, first.
-    words = next((value for label, value in pairs if not label), "") or ", ".join(f"{one} {two}" for one, two in pairs)
+        return Refusal(reply.status if isinstance(reply, SidrRep) else None, words, sidr=connection.sidr)
     return Refusal(rej_reason(step.message), words, step.sender)
+
+
+def refusing_step(connection: Connection) -> Step | None:
+    """The REJ that ended a connection, or the newest SIDR_REP of a SIDR exchange; None where there is none."""
+    if connection.sidr:
+        return next((step for step in reversed(connection.steps) if step.message.type == "SIDR_REP"), None)
+    return connection.reject
 
 
 Closer = Literal["active", "passive", "both", "unknown"]  # who sent the first DREQ; both: they crossed
@@ -60,6 +65,10 @@ class Tally:
     mras: int = 0
     unanswered: int = 0  # attempts whose REQ was seen, but nothing of the passive side
     unseen: int = 0  # attempts of which nothing was seen but that their requester gave up
+    gave_way: int = 0  # attempts that were refused as the other side's, which crossed them, came up
+    unheard_releases: int = 0  # connections whose DREQs nobody answered
+    dreqs: int = 0  # sent on these, retransmissions included
+    dreqs_repeated: int = 0
     arrivals: Counter[Arrival] = field(default_factory=Counter)  # of the unanswered, with several inputs
     first_to_reply: Times = field(default_factory=Times)  # what the requester waited: first REQ to REP
     last_to_reply: Times = field(default_factory=Times)  # what the passive side took: last REQ before the REP to it
@@ -86,8 +95,13 @@ class Tally:
             if len(self.refusals) >= MOST_REFUSALS and refusal not in self.refusals:
                 refusal = refusal._replace(words="")
             self.refusals[refusal] += 1
+        self.gave_way += connection.gave_way()
         self.unanswered += is_unanswered(connection)
         self.unseen += given_up_unseen(connection)
+        if unheard_release(connection) is not None:
+            self.unheard_releases += 1
+            self.dreqs += connection.history.upper().count("D")
+            self.dreqs_repeated += connection.history.upper().count("^D")
         self._add_messages(connection)
 
     def add_finding(self, code: str, severity: Severity) -> None:
@@ -143,6 +157,15 @@ def _gives_up(message: CmMessage) -> bool:
     return isinstance(fields, Rej) and fields.reason == TIMEOUT and fields.remote_comm_id == 0
 
 
+def unheard_release(connection: Connection) -> Role | None:
+    """The side whose DREQs got no answer at all, not even a DREQ; None for all other connections."""
+    for role in ("active", "passive") if connection.outcome in ("half_open", "stale") else ():
+        mine, theirs = ("D", "de") if role == "active" else ("d", "DE")
+        if mine in connection.history and not any(letter in connection.history for letter in theirs):
+            return role
+    return None
+
+
 def closer_of(connection: Connection) -> Closer | None:
     """Who closed it: the sender of the first DREQ; both, when the other one sent a DREQ too before there was a DREP."""
     closers: set[Closer] = set()
@@ -169,6 +192,7 @@ class Totals:
 
     connections: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
+    gave_way: int = 0  # of the rejected connections, those that crossed one of the other side which came up
     reject_reasons: Counter[int | None] = field(default_factory=Counter)  # of rejected connections
     services: Counter[str] = field(default_factory=Counter)
     pairs: Counter[tuple[Address, Address]] = field(default_factory=Counter)  # active, passive

@@ -1,8 +1,7 @@
 """Capture filters: what libpcap is asked for, so that the kernel hands out CM packets and nothing else of the traffic.
 
 Wanted are UD SEND ONLY packets to QP 1 whose MAD is of class 7 (CommMgt), plain or in a tunnel over IPv4, and what
-tells of neighbours: ARP and IPv6 neighbour discovery, which the rules on unanswered REQs look at. A filter belongs to
-one link type.
+the rules on unanswered REQs look at: ARP, IPv6 neighbour discovery, ICMP errors. A filter belongs to one link type.
 
 VLAN tags are looked for by bytes: none, one or two of them. libpcap's `vlan` cannot be used in filters as large as
 these: it keeps the place of the tag in a scratch register, which tests in front of it may overwrite (seen with 1.10.3,
@@ -19,6 +18,7 @@ from dissectors.recognition import CM_CLASS, GSI_QPN, UD_SEND_ONLY
 from ibcmtool.wire.network import (
     ADVERTISEMENT,
     ARP,
+    ICMP,
     ICMPV6,
     IPV4,
     IPV6,
@@ -51,6 +51,7 @@ from ibcmtool.wire.tunnels import (
     VXLAN_SIZE,
     gre_size,
 )
+from ibcmtool.wire.undelivered import ICMP_SIZE, UNREACHABLE, UNREACHABLE_V6
 
 IPV4_SIZE, TAG = 20, 4
 MOST_TAGS = 2
@@ -107,9 +108,19 @@ def ipv6(at: int) -> str:
 
 
 def discovery(at: int) -> str:
-    """IPv6 neighbour discovery."""
+    """IPv6 neighbour discovery, and errors about packets that were not delivered."""
     message = f"link[{at + IPV6_SIZE}]"
-    return f"link[{at + 6}] = {ICMPV6} and ({message} = {SOLICITATION} or {message} = {ADVERTISEMENT})"
+    kinds = any_of(*(f"{message} = {kind}" for kind in (SOLICITATION, ADVERTISEMENT, UNREACHABLE_V6)))
+    return f"link[{at + 6}] = {ICMPV6} and ({kinds})"
+
+
+def unreachable(at: int) -> str:
+    """An ICMP error that quotes a RoCE v2 packet, neither of them with options."""
+    port = at + 2 * IPV4_SIZE + ICMP_SIZE + PORT_AT
+    return (
+        f"link[{at}] = 0x45 and link[{at + 9}] = {ICMP} and link[{at + IPV4_SIZE}] = {UNREACHABLE} "
+        f"and link[{port}:2] = {ROCE_PORT}"
+    )
 
 
 def _messages(type_at: int, at: int) -> Iterator[str]:
@@ -123,10 +134,14 @@ def _messages(type_at: int, at: int) -> Iterator[str]:
 def _packet(type_at: int, at: int) -> str:
     """What is wanted of the EtherType at offset `type_at` and the packet at offset `at`."""
     kind = f"link[{type_at}:2]"
-    neighbours = f"({kind} = {ARP:#x})", f"({kind} = {IPV6:#x} and {discovery(at)})"
+    others = (
+        f"({kind} = {ARP:#x})",
+        f"({kind} = {IPV6:#x} and {discovery(at)})",
+        f"({kind} = {IPV4:#x} and {unreachable(at)})",
+    )
     return (
         "("
-        + any_of(*_messages(type_at, at), *neighbours, f"({kind} = {IPV4:#x} and {_tunnels(at)})", *_labels(kind, at))
+        + any_of(*_messages(type_at, at), *others, f"({kind} = {IPV4:#x} and {_tunnels(at)})", *_labels(kind, at))
         + ")"
     )
 
@@ -189,6 +204,7 @@ def behind_nothing() -> str:
         UNTAGGED_IPV4,
         f"({ipv4(0)})",
         f"({_tunnels(0)})",
+        f"({unreachable(0)})",
         f"({version_6} and {ipv6(0)})",
         f"({version_6} and {discovery(0)})",
     )

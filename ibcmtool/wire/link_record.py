@@ -51,7 +51,7 @@ class LinkType(NamedTuple):
     pattern: Callable[[Buffer, Found], HeaderPattern | None]
     """What the scan knows further frames by that are like this one; None: look at each."""
     capture_filter: Callable[[], str]
-    """libpcap's expression for CM messages, and for what tells of neighbours (bpf.py)."""
+    """libpcap's expression for CM messages, and for what else is looked at (bpf.py)."""
 
 
 def pattern_behind(data: Buffer, type_at: int, at: int, found: Found) -> HeaderPattern | None:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Frame, Neighbour
+from ibcmtool.packets import IPV4_MAPPED, Address, CmMessage, Neighbour
 from ibcmtool.wire import Buffer
 from ibcmtool.wire.envelope import envelope
-from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV4, IPV6, SOLICITATION
-from ibcmtool.wire.tunnels import CARRIERS, layers
+from ibcmtool.wire.network import ADVERTISEMENT, ARP, ICMPV6, IPV6, SOLICITATION
+from ibcmtool.wire.tunnels import Layer
 
 MOST_ADDRESSES = 4096  # of which it is remembered who had them; those that were told of longest ago are forgotten
 MOST_HOLDERS = 4  # of one address
@@ -50,20 +49,10 @@ class Announcement(NamedTuple):
     vlan_ids: tuple[int, ...]
 
 
-def announcement(link_type: int, data: Buffer) -> Announcement | None:
-    """What a frame announces; None for nearly all frames. Never raises."""
-    try:
-        link = LINK_TYPES.get(link_type)
-        carried = None if link is None else link.carried(data)
-        if carried is None:
-            return None
-        kind, at = carried
-        if kind == IPV4 and data[at + 9] not in CARRIERS:
-            return None  # at once: a capture may hold much TCP
-        kind, at, tags, _ = layers(data, at, kind)[-1]
-        told = _arp_sender(data, at) if kind == ARP else _discovered(data, at) if kind == IPV6 else None
-    except (IndexError, struct.error):
-        return None
+def announcement(data: Buffer, layer: Layer) -> Announcement | None:
+    """What the innermost layer of a frame announces. May raise IndexError, struct.error."""
+    kind, at, tags, _ = layer
+    told = _arp_sender(data, at) if kind == ARP else _discovered(data, at) if kind == IPV6 else None
     if told is None or told[1][0] & 1 or not any(told[1]):  # no station's MAC address
         return None
     return Announcement(*told, named([_short(data, tag)[0] & 0xFFF for tag in range(tags, at, 4)]))
@@ -105,14 +94,6 @@ def _discovered(data: Buffer, at: int) -> tuple[bytes, bytes] | None:
     return None
 
 
-def neighbour(frame: Frame) -> Neighbour | None:
-    """What a frame announces, as a record; None where it announces nothing. Never raises."""
-    told = announcement(frame.link_type, frame.data)
-    if told is None:
-        return None
-    return Neighbour(frame.file, frame.number, frame.time, Address(told.gid), told.mac, told.vlan_ids)
-
-
 def shown(message: CmMessage) -> Neighbour | None:
     """The MAC address that a message shows its sender to have; None where a router may have sent it on."""
     around = envelope(message)
@@ -140,22 +121,33 @@ class Neighbourhood:
     """Who has had which IP address, of the addresses told of last. An address counts per VLAN."""
 
     def __init__(self) -> None:
-        self._holders: dict[tuple[tuple[int, ...], Address], tuple[Holder, ...]] = {}
+        self._holders: dict[tuple[tuple[int, ...], Address], Sequence[Holder]] = {}
 
-    def holders(self, vlan_ids: tuple[int, ...], address: Address) -> Sequence[Holder]:
-        """Those known to have had the address, the one that showed it last at the end."""
-        return self._holders.get((vlan_ids, address), ())
+    def holders(
+        self, vlan_ids: tuple[int, ...], address: Address, spoken: Sequence[Neighbour] = ()
+    ) -> Sequence[Holder]:
+        """Those known to have had the address, the one that showed it last at the end.
+
+        spoken: what else shows it, of that address.
+        """
+        known = self._holders.get((vlan_ids, address), ())
+        for told in spoken:
+            known = _with(known, told)
+        return known
 
     def note(self, told: Neighbour) -> None:
         """Remember it."""
         key = told.vlan_ids, told.address
-        known = self._holders.pop(key, ())
-        holder = Holder(told, told)
-        for other in known:
-            if other.first.mac == told.mac:
-                holder = Holder(min(other.first, told, key=_time), max(other.last, told, key=_time))
-        others = [other for other in known if other.first.mac != told.mac]
-        holders = sorted((*others, holder), key=lambda each: each.last.time)
-        self._holders[key] = tuple(holders[-MOST_HOLDERS:])
+        self._holders[key] = _with(self._holders.pop(key, ()), told)
         if len(self._holders) > MOST_ADDRESSES:
             del self._holders[next(iter(self._holders))]
+
+
+def _with(known: Sequence[Holder], told: Neighbour) -> tuple[Holder, ...]:
+    """The holders of an address, with what shows one of them."""
+    holder = Holder(told, told)
+    for other in known:
+        if other.first.mac == told.mac:
+            holder = Holder(min(other.first, told, key=_time), max(other.last, told, key=_time))
+    others = [other for other in known if other.first.mac != told.mac]
+    return tuple(sorted((*others, holder), key=lambda each: each.last.time)[-MOST_HOLDERS:])

@@ -37,6 +37,7 @@ ROCE_V1: Final = 0x8915
 UDP: Final = 17
 IPV6_SIZE, UDP_SIZE = 40, 8
 PORT_AT: Final = 2  # in UDP's header: the destination
+ICMP: Final = 1
 ICMPV6: Final = 58
 SOLICITATION, ADVERTISEMENT = 135, 136  # ICMPv6 types: neighbour discovery
 _IPV6_EXTENSIONS: Final = frozenset({0, 43, 60})  # hop-by-hop options, routing, destination options

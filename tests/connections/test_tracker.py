@@ -467,3 +467,55 @@ def test_forgetting_in_time_is_no_overrun():
     tracker.advance(at(1000))
     assert [event.kind for event in events] == ["ENDED"]
     assert tracker.overruns == 0
+
+
+def test_a_second_answer_to_a_req_from_before_the_capture_is_of_another_connection():
+    talk = Conversation()
+    talk.establish()
+    talk.close(1.0)
+    del talk.capture[:2]  # the REQ and its REP
+    talk.comm_ids["passive"] += 1
+    for time in (2.0, 6.3):
+        talk.passive(time, "REP")
+    one, two = run(talk).connections
+    assert (one.history, two.history) == ("UDe", "p^p")
+    assert "H08" not in run(talk).codes
+
+
+def test_data_belong_to_the_newest_holder_of_the_qpn():
+    old = Conversation()
+    old.establish()
+    old.passive(8.0, "DREQ")  # lost; the other end keeps its QP, which nobody can know
+    new = old.another(passive_qpn=old.qpns["passive"])
+    new.establish(90.0)
+    new.data(91.0, "active")
+    new.data(91.1, "active")
+    one, two = run(new).connections
+    assert one.last_data == {}
+    assert two.outcome == "established"
+
+
+def test_a_req_that_comes_when_all_is_over_began_another_life():
+    """A CM with fixed ids; the REQ of its first life was not captured."""
+    old = Conversation()
+    old.establish()
+    old.close(1.0)
+    del old.capture[0]
+    new = old.another()
+    new.comm_ids["active"] = old.comm_ids["active"]
+    new.establish(5.0)
+    one, two = run(new).connections
+    assert (one.history, two.history) == ("pUDe", "QpU")
+    assert "T07" not in run(new).codes
+
+
+def test_a_ghost_of_a_req_that_stands_behind_its_rep():
+    talk = Conversation()
+    talk.establish()
+    talk.capture[0], talk.capture[1] = talk.capture[1], talk.capture[0]  # two receive queues
+    talk.close(1.0)
+    talk.comm_ids["passive"] += 1
+    talk.passive(7.0, "REP")
+    one, two = run(talk, in_order=False).connections
+    assert (one.history, two.history) == ("pQUDe", "Qp")
+    assert two.late_duplicate_of is one

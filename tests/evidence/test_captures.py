@@ -10,6 +10,8 @@ import pytest
 
 from ibcmtool.analysis import Analysis
 from ibcmtool.engine.files import analyze
+from ibcmtool.reports import rejects
+from ibcmtool.reports.connections_table import findings_by_connection
 
 CAPTURES = Path(__file__).parent / "captures"
 FILE_HEADER, RECORD_HEADER = 24, 16
@@ -20,18 +22,21 @@ MOST_FRAMES = 60  # of a capture, that are left out in turn
 LOUD = {
     "f01e_client_reboot_target_accepts_guilty": {("S01", "error", "certain"): 1},
     "f02b_same_target_guilty": {("S01", "error", "certain"): 1},
-    "f05_cloned_guid_rej10": {("S02", "warning", "certain"): 2},
+    "f05_cloned_guid_rej10": {("X12", "warning", "probable"): 1},
     "f11_older_than_capture_stale": {("S02", "warning", "certain"): 1},
+    "f16_sidr_exhausted": {("I06", "warning", "probable"): 1},
     "f14_reuse_60x": {("T01", "error", "certain"): 59},
     "g15_icmp_port_unreachable": {("H18", "warning", "probable"): 1},
     "h32_dreq_dead_link": {("R07", "warning", "probable"): 20},
-    "h41_mac_changed_dreq": {("R07", "warning", "probable"): 1},
+    "h41_mac_changed_dreq": {("R07", "warning", "probable"): 1, ("X09", "warning", "probable"): 1},
+    "late_rep_after_close": {("T07", "warning", "certain"): 1},
     "k15b_qpn_back_after_timewait": {("R07", "warning", "probable"): 1},
     "k15c_other_qpn_twin": {("R07", "warning", "probable"): 1},
+    "n01_nvme_110_giveup_3s": {("H18", "warning", "probable"): 6},
     "rxe510_reuse": {("T01", "error", "certain"): 5, ("T02", "warning", "probable"): 5},
     "rxe72": {("H18", "warning", "probable"): 1},
-    "s10b_n1": {("H18", "warning", "probable"): 1},
-    "s10b_n2": {("H18", "warning", "probable"): 1},
+    "s10b_n1": {("H18", "warning", "probable"): 1, ("X09", "warning", "probable"): 2},
+    "s10b_n2": {("H18", "warning", "probable"): 1, ("X09", "warning", "probable"): 2},
     "s2_n2b": {("S02", "warning", "certain"): 4},
     "s5_n1": {("T07", "warning", "certain"): 1},
     "s5_n2": {("S12", "warning", "certain"): 1, ("T07", "warning", "certain"): 1},
@@ -52,6 +57,22 @@ OUTCOMES = {
 }
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.pcap"))
 
+# What must be said of each: in a finding of this code, or (no code) in the sentence on a refusal.
+SAYS = [
+    ("n01_nvme_110_giveup_3s", "H18", "the host's own limit of 3 s"),
+    ("n01_nvme_110_giveup_3s", "H18", "has answered nothing since frame 10, a DREQ 10.2 s before"),
+    ("n01_nvme_110_giveup_3s", "S12", "It is back since (REQ after 10.2 s, frame 11)"),
+    ("g15_icmp_port_unreachable", "H18", "the host is up, nothing takes UDP 4791 there"),
+    ("s11_n1", "R17", "18 s after its REQ, 11.7 s into the 75.2 s that the MRA makes it wait"),
+    ("s6b_n1", "H24", "The program behind RDMA TCP 7175 on 10.77.0.1 ended"),
+    ("s6b_n1", "", "frame 110: the program that served it ended"),
+    ("s6b_n1", "", "frame 139: nobody listens for RDMA TCP 7175"),
+    ("g04_rej28_private", "", 'frame 4: "quota exceeded"'),
+    ("g04_rej28_private", "", "frame 2: private data 00040000 00000000 deadbeef"),
+    ("n13_mtu_reject", "", "frame 2: acceptable path MTU 2048 bytes"),
+    ("f16_sidr_exhausted", "", "SIDR status 2 rejected by service provider, frame 2"),
+]
+
 
 def loud(analysis: Analysis) -> Counter[tuple[str, str, str]]:
     """Errors and warnings: how many of each code, with each confidence."""
@@ -71,6 +92,16 @@ def test_nobody_innocent_is_accused_and_the_guilty_are(name: str) -> None:
 def test_outcomes(name: str) -> None:
     analysis = analyze([str(CAPTURES / f"{name}.pcap")])
     assert Counter(connection.outcome for connection in analysis.connections) == OUTCOMES[name]
+
+
+@pytest.mark.parametrize(("name", "code", "says"), SAYS)
+def test_what_must_be_said(name: str, code: str, says: str) -> None:
+    analysis = analyze([str(CAPTURES / f"{name}.pcap")])
+    sentences = [finding.message for finding in analysis.findings if finding.code == code]
+    if not code:
+        found = findings_by_connection(analysis.findings)
+        sentences = [rejects.sentence(conn, False, found.get(conn.id, ())) for conn in analysis.connections]
+    assert any(says in sentence for sentence in sentences), sentences
 
 
 def records(path: Path) -> tuple[bytes, list[bytes]]:

@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
 
 from dissectors.fields import gid_bytes
 from ibcmtool.analysis import Finding
 from ibcmtool.engine.files import analyze
-from ibcmtool.packets import CmMessage, Frame
+from ibcmtool.packets import CmMessage, Frame, Undelivered
 from ibcmtool.redaction import Redactor
 from ibcmtool.redaction.pseudonyms import Pseudonyms
 from ibcmtool.sources.files import open_capture
 from ibcmtool.wire.decode import Decoder
+from ibcmtool.wire.notices import notice
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures" / "linux-rxe"
 NAMES = sorted(path.name for path in CAPTURES.iterdir())
@@ -118,3 +122,18 @@ def test_other_frames_come_empty() -> None:
     frame = frames("rping.pcap")[0]
     tcp = frame._replace(data=frame.data[:23] + b"\x06" + frame.data[24:])
     assert Redactor()(tcp).data == b""
+
+
+def test_an_icmp_error_names_the_same_hosts() -> None:
+    """Not what it quotes of the packet itself."""
+    names = Redactor()
+    sent = IP(src="10.77.0.2", dst="10.77.0.1") / UDP(sport=50000, dport=4791) / Raw(b"secret" * 9)
+    data = bytes(Ether(dst="52:54:00:aa:00:01") / IP(src="10.77.0.1", dst="10.77.0.2") / ICMP(type=3, code=3) / sent)
+    redacted = names(Frame(0, 1, 0, 1, data, len(data)))
+    told, before = notice(redacted), notice(Frame(0, 1, 0, 1, data, len(data)))
+    assert isinstance(told, Undelivered)
+    assert isinstance(before, Undelivered)
+    assert (told.reporter, told.reason) == (told.destination, "port")
+    assert told.source not in (told.destination, before.source)
+    assert len(redacted.data) == len(data)
+    assert b"secret" not in redacted.data

@@ -12,9 +12,9 @@ import sinks
 from conversation import FIRST_DAY, SECOND, Conversation, Host, Result, attempts_of, run
 
 from ibcmtool.analysis import Analysis, InputInfo
+from ibcmtool.connections.release import Retry
 from ibcmtool.reports import attempts
 from ibcmtool.reports.calendar import Calendar
-from ibcmtool.views.retry import Retry
 
 UTC = Calendar("utc")
 NVME = 0x0000000001061144

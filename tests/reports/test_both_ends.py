@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import sinks
@@ -79,3 +80,22 @@ def test_a_lost_message_is_marked_in_the_ladder(captures: Path, tmp_path: Path) 
     assert sum("captured again as 2:" in line for line in lines) == 6
     (end,) = [line for line in lines if "the capture ends" in line]
     assert "13:00:34" in end  # by the common clock
+
+
+def test_evidence_names_inputs_and_frames_as_the_text_does(captures: Path) -> None:
+    """In JSON as its other frames: both say which input it is."""
+    path = str(captures / "nvme_host_crash_stale.pcap")
+    analysis = analyze([path, path])
+    text = printed(lambda console: sinks.report("analyze", "text", analysis, console=console))
+    found = {finding["code"]: finding for finding in json.loads(sinks.report("analyze", "json", analysis))["findings"]}
+    assert found["X05"]["evidence"] | {"psn": 0, "gap": ""} == {
+        "files": [0, 1],
+        "psn": 0,
+        "copy_frame": {"file": 1, "frame": 1},
+        "gap": "",
+    }
+    assert "files [1] [2], PSN 0x000000, copy frame 2:1" in text
+    assert "frame 1:1 and again as frame 2:1" in text
+    assert found["S02"]["evidence"]["dreq_frame"] == {"file": 0, "frame": 13}
+    assert "DREQ frame 1:13" in text
+    assert "(frame 1:13)" in found["S02"]["message"]

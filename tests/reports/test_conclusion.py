@@ -68,3 +68,13 @@ def test_info_alone_is_no_trouble(screen: Any, records: SimpleNamespace) -> None
 def test_a_policy_that_decides_is_named(screen: Any, records: SimpleNamespace) -> None:
     found = (records.finding("S05", 1, policy="relaxed", severity="info"),)
     assert sentence(screen, records, "closed", findings=found).endswith("1 info under the relaxed policy")
+
+
+def test_an_attempt_that_gave_way_is_no_failure(screen: Any) -> None:
+    totals = Totals(gave_way=1)
+    totals.outcomes.update(["established", "rejected"])
+    totals.connections = 2
+    lines = conclusion.lines(Page(screen(None).console), "relaxed", [], totals, depends=False)
+    assert [line.plain for line in lines] == [
+        "✓ 2 connections: 1 open at the end, 1 gave way to one of the other side, nothing to report"
+    ]

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from dissectors.recognition import CM_ATTRIBUTES, MAD_SIZE
 from ibcmtool import formatting, services
 from ibcmtool.connections.knowledge import knowledge
+from ibcmtool.connections.release import retry_of
 from ibcmtool.model import Connection, End, Outcome, Role, State, Step, Timewait
 from ibcmtool.packets import Address, CmMessage, Transport
-from ibcmtool.reports import json_messages
+from ibcmtool.reports import json_messages, rejects
 from ibcmtool.reports.display_filter import DisplayFilters
 from ibcmtool.reports.json_connection import connection_text
 from ibcmtool.reports.json_messages import fields_object, messages_text
+from ibcmtool.views.tally import refusal_of
 from ibcmtool.wire.readers import read_message
 
 TYPES = tuple(CM_ATTRIBUTES.values())
@@ -60,6 +62,8 @@ def end_object(conn: Connection, role: Role) -> dict[str, Any]:
 
 
 def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, Any]:
+    refusal = refusal_of(conn)
+    retry = retry_of(conn)
     return {
         "id": conn.id,
         "outcome": conn.outcome,
@@ -76,6 +80,16 @@ def connection_object(conn: Connection, filters: DisplayFilters) -> dict[str, An
         "established": time(conn.established),
         "closed": time(conn.closed),
         "duration": time(conn.lasted()),
+        **({} if retry is None else {"earliest_safe_retry": time(retry.time), "retry_basis": retry.basis}),
+        "refusal": None
+        if refusal is None
+        else {
+            "sidr": refusal.sidr,
+            "reason": refusal.reason,
+            "words": refusal.words or None,
+            "by": refusal.by,
+            "meaning": rejects.meaning(conn) or None,
+        },
         "messages": [message_object(step) for step in conn.steps],
     }
 

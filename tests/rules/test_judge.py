@@ -26,7 +26,7 @@ from ibcmtool.rules.facts import comm_ids
 CAPTURES = sorted((Path(__file__).resolve().parents[2] / "captures").glob("*/*.pcap*"))
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 # They remember what ordinary messages say, so they are asked each time; X07 looks at the end of each connection.
-ALWAYS_ASKED = {"C05", "S13", "X02", "X03", "X07", "T10"}
+ALWAYS_ASKED = {"C05", "S13", "X02", "X14", "X07", "T10"}
 
 
 def judged(talk: Conversation, until: float, rules: Iterable[Rule] | None = None) -> tuple[list[Finding], Judge]:

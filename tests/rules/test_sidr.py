@@ -1,9 +1,9 @@
-"""I01-I05: resolving a service to a UD QP."""
+"""I01-I06: resolving a service to a UD QP."""
 
 from __future__ import annotations
 
 import pytest
-from conversation import SERVICE, Conversation, Host, run
+from conversation import SERVICE, Conversation, Host, Result, run
 
 from ibcmtool.values import Qpn
 
@@ -190,3 +190,23 @@ def test_the_same_answer_twice() -> None:
     talk.again(0.5, rep)
     talk.passive(1, "SIDR_REP", service_id=SERVICE, qpn=0x55, private_data=b"x")
     assert "I05" not in run(talk, until=10).codes
+
+
+def test_every_sidr_request_unanswered() -> None:
+    """I06: 16 sends; fewer are information, one is nothing."""
+
+    def judged(sends: int, *, answered: bool = False) -> Result:
+        talk = Conversation()
+        talk.repeat(talk.active(0, "SIDR_REQ"), every=4.1, count=sends - 1)
+        if answered:
+            talk.passive(4.1 * sends, "SIDR_REP", status=1, qpn=0)
+        return run(talk, until=300)
+
+    finding = judged(16).only("I06")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+    assert finding.frames == ((0, 1), (0, 16))
+    assert finding.message == (
+        "16 sends of the SIDR_REQ to 10.0.0.2 unanswered over 61.5 s; no CM messages of that address were captured."
+    )
+    assert judged(3).only("I06").severity == "info"
+    assert "I06" not in judged(1).codes + judged(16, answered=True).codes

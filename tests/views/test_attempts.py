@@ -177,3 +177,32 @@ def test_membership_does_not_need_the_ids(monkeypatch):
         **dict.fromkeys((2, 3, 4), first),
         **dict.fromkeys((5, 6, 7), second),
     }
+
+
+def test_dreqs_into_a_dead_link_are_one_story():
+    first = Conversation()
+    talks = [first, *(first.another() for _ in range(4))]
+    for number, talk in enumerate(talks):
+        talk.establish(number * 0.01)
+    dreqs = [talk.active(90 + number * 0.001, "DREQ") for number, talk in enumerate(talks)]
+    for number, talk in enumerate(talks):
+        talk.repeat(dreqs[number], every=4.6, count=15)
+    (group,) = groups_of(first, until=300)
+    assert (group.count, group.ids, group.noun, group.failure.released_by) == (
+        5,
+        [1, 2, 3, 4, 5],
+        "connection",
+        "active",
+    )
+    assert (group.requests, group.repeated) == (80, 75)
+    assert group.opened == FIRST_DAY + 90 * SECOND
+
+
+def test_dreqs_that_were_answered_are_none():
+    first = Conversation()
+    for number in range(5):
+        talk = first.another()
+        talk.establish(number * 0.01)
+        talk.repeat(talk.passive(90, "DREQ"), every=4.6, count=2)
+        talk.active(100, "DREP")
+    assert groups_of(first, until=300) == []

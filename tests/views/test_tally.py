@@ -120,3 +120,13 @@ def test_the_worst_finding():
         tally.add_finding(code, severity)
     assert tally.worst == "warning"
     assert tally.codes == {"X08": 2, "S02": 1}
+
+
+def test_dreqs_that_nobody_answered():
+    talk = Conversation()
+    talk.establish(0)
+    talk.repeat(talk.active(1, "DREQ"), every=4.6, count=15)
+    lost = tally_of(talk, until=200)
+    assert (lost.unheard_releases, lost.dreqs, lost.dreqs_repeated) == (1, 16, 15)
+    talk.passive(90, "DREP")
+    assert tally_of(talk, until=200).unheard_releases == 0

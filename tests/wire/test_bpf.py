@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q
 from scapy.packet import Packet, Raw
-from sources.files.traffic import CONTENTS, ENCAPSULATIONS, ETHER, NEIGHBOURS, OTHERS, V1, V4, V6
+from sources.files.traffic import CONTENTS, ENCAPSULATIONS, ETHER, NOTICES, OTHERS, V1, V4, V6
 from wire.test_frames import FRAMES
 
 from dissectors.cm import CM_REQ
@@ -99,8 +99,8 @@ def test_other_infiniband_traffic_does_not_pass(link_type: int, kind: str, heade
     assert not passes(link_type, bytes(link / OTHER_ROCE[kind]))
 
 
-@pytest.mark.parametrize(("link_type", "data"), NEIGHBOURS)
-def test_what_tells_of_neighbours_passes(link_type: int, data: bytes, passes: Passes) -> None:
+@pytest.mark.parametrize(("link_type", "data"), NOTICES)
+def test_what_else_is_looked_at_passes(link_type: int, data: bytes, passes: Passes) -> None:
     assert passes(link_type, data)
 
 

@@ -35,7 +35,8 @@ from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.link_record import HeaderPattern, LinkType
 from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.neighbours import announcement, named
+from ibcmtool.wire.neighbours import named
+from ibcmtool.wire.notices import told
 
 HERE = Path(__file__).resolve().parent
 MODULES: list[ModuleType] = [
@@ -200,11 +201,11 @@ def test_neighbours(module: ModuleType, data: st.DataObject, passes: Passes) -> 
     stack = below.stack
     if "arp" not in stack.networks:
         frame = frame_of(link, below.packet / DATA)
-        assert announcement(link.number, frame.data) is None
+        assert told(link.number, frame.data) is None
         return
     for packet, gid in announcements(stack):
         frame = frame_of(link, packet)
-        assert announcement(link.number, frame.data) == (gid, GATEWAY, named(stack.vlan_ids))
+        assert told(link.number, frame.data) == (gid, GATEWAY, named(stack.vlan_ids))
         assert FrameFilter(link.number, "<IIII").wants(memoryview(frame.data), 1, ())
         assert passes(link.number, frame.data)
         assert GATEWAY not in Redactor()(frame).data
@@ -249,7 +250,7 @@ def test_cut_and_damaged_frames(module: ModuleType, data: st.DataObject) -> None
     frame = frame_of(link, Raw(bytes(content[: data.draw(st.integers(0, len(content)))])))
     message = Decoder()(frame)
     assert message is None or envelope(message) is not None
-    announcement(link.number, frame.data)
+    told(link.number, frame.data)
     FrameFilter(link.number, "<IIII").wants(memoryview(frame.data), 1, ())
     Redactor()(frame)
     for ask in (link.find, link.carried, link.macs, link.addresses, link.packet_type or link.find):

@@ -22,7 +22,9 @@ from dissectors.encapsulation import ERF, ERFEthernet, ERFExtension
 from dissectors.fields import gid_bytes
 from ibcmtool.packets import Address, Frame, Neighbour
 from ibcmtool.wire import neighbours
-from ibcmtool.wire.neighbours import Neighbourhood, announcement, neighbour
+from ibcmtool.wire.neighbours import Neighbourhood
+from ibcmtool.wire.notices import notice
+from ibcmtool.wire.notices import told as read
 
 MAC, OTHER = "52:54:00:aa:00:02", "52:54:00:aa:00:09"
 IPV4, IPV6 = "10.77.0.2", "fe80::2"
@@ -35,7 +37,7 @@ SOLICITATION = V6 / ICMPv6ND_NS(tgt="fe80::1") / ICMPv6NDOptSrcLLAddr(lladdr=MAC
 
 def told(packet, link_type=1):
     """(address, MAC, VLANs) as text; None where nothing is announced."""
-    found = announcement(link_type, bytes(packet))
+    found = read(link_type, bytes(packet))
     return found and (found.gid, found.mac.hex(":"), found.vlan_ids)
 
 
@@ -112,13 +114,13 @@ def test_never_raises(link_type, packet, data):
     content = bytearray(bytes(ETHER / packet))
     for _ in range(data.draw(st.integers(0, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    announcement(link_type, bytes(content[: data.draw(st.integers(0, len(content)))]))
+    read(link_type, bytes(content[: data.draw(st.integers(0, len(content)))]))
 
 
 def test_record_of_a_frame():
     data = bytes(ETHER / REPLY)
     frame = Frame(1, 7, 1_000, 1, data, len(data))
-    assert neighbour(frame) == Neighbour(1, 7, 1_000, Address(gid_bytes(IPV4)), bytes.fromhex(MAC.replace(":", "")), ())
+    assert notice(frame) == Neighbour(1, 7, 1_000, Address(gid_bytes(IPV4)), bytes.fromhex(MAC.replace(":", "")), ())
 
 
 # -- who has it --------------------------------------------------------------------------------------------------------

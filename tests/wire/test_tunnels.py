@@ -24,11 +24,10 @@ from dissectors.mad import MAD
 from dissectors.transport import BTH, DETH, GRH
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.redaction import Redactor
-from ibcmtool.wire import detail, tunnels
+from ibcmtool.wire import detail, notices, tunnels
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.envelope import envelope
 from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.neighbours import announcement
 
 Passes = Callable[[int, bytes], bool]
 REQ = BTH(psn=5) / DETH(source_qp=1) / MAD() / CM_REQ(local_comm_id=7, local_qpn=0x111)
@@ -163,7 +162,7 @@ def test_neighbours(name: str) -> None:
     gateway = b"\x52\x54\x00\xff\xff\xff"
     answer = ARP(op=2, hwsrc=gateway.hex(":"), psrc="10.77.0.9")
     data = AROUND_ETHERNET[name](bytes(HOST / Dot1Q(vlan=5) / answer))
-    told = announcement(1, data)
+    told = notices.told(1, data)
     assert told is not None
     assert (told.gid[12:], told.mac, told.vlan_ids) == (b"\x0a\x4d\0\x09", gateway, (5,))
     redacted = Redactor()(frame(data)).data
@@ -186,7 +185,7 @@ def test_hostile_bytes(name: str, kind: str, changes: list[tuple[int, int]], end
     assert found is None or isinstance(found, CmMessage)
     if isinstance(found, CmMessage):
         assert envelope(found) is not None
-    announcement(1, data)
+    notices.told(1, data)
     Redactor()(frame(data))
 
 

@@ -30,7 +30,7 @@ FALSE = (
     ),
     Known("H04", 10, "passive_reboot", 164, "the REP that the RTU answers was late, or not captured"),
     Known("H05", 8, "crowd", 187, "a doubled REQ opened a phantom"),
-    Known("H07", 6, "user_space", 74, "fixed ids: as H03"),
+    Known("H07", 2, "user_space", 837, "the capture has the RTU at both ends, not that it was dropped"),
     Known("H08", 28, "user_space", 0, "fixed ids: as H03", ("user_space",)),
     Known(
         "H18", 12, "hung", 29, "one direction only: the answers of the target were not captured", ("hung", "illumos")
@@ -54,7 +54,7 @@ FALSE = (
     Known("S04", 4, "no_dreq", 2545, "as S01"),
     Known("S05", 36, "hasty", 2, "the REQ was refused in timewait; its repetition, accepted, came later", ("hasty",)),
     Known("S05", 4, "orderly", 34, "the REQ was refused in timewait; its repetition, accepted, came later"),
-    Known("S11", 10, "orderly", 0, "a late packet, or the closing message was not captured"),
+    Known("S11", 2, "hasty", 127, "a late packet, or the closing message was not captured"),
     Known("S12", 2, "nvme", 285, "the DREP was lost before the tap"),
     Known("T01", 8, "hasty", 208, "an earlier DREP was lost before the tap"),
     Known("T03", 24, "user_space", 0, "fixed ids: a close that was not captured", ("user_space",)),

@@ -25,7 +25,7 @@ JUDGED_INFO = frozenset({"X03", "S05"})
 # Deeds that a complete capture must show: a finding of one of these codes is expected.
 EXPECTED: dict[str, tuple[str, ...]] = {
     "S01": ("S01",),
-    "S02": ("S02", "S08", "S09"),
+    "S02": ("S02", "S08", "S09", "X12"),
     "S03": ("S03",),
     "S04": ("S04",),
     "S05": ("S05",),
@@ -171,6 +171,8 @@ class Truth:
             self.add("S06", time, host, [rej, refused], "refused a QPN that is only in its timewait")
         else:
             self.add("S02", time, host, [rej, refused], f"refused a QPN that it holds {holder.state}")
+            if holder.other is not None and holder.other.host is not refused.sender.host:
+                self.add("X12", time, host, [rej, refused], "takes two machines for one")
 
     def kept_stale(self, time: float, holder: Id) -> None:
         self.add("S03", time, holder.host, self.all[-1].packets, "sent no DREQ after REJ 10")
@@ -180,6 +182,7 @@ class Truth:
         self.add("S12", time, id_.host, [dreq], "one DREQ, never repeated", unless_answered=True, due=time + 30)
         self.add("R07", time, id_.host, [dreq], "its DREQ got no DREP", unless_answered=True, due=NEVER)
         self._one_sided(time, id_, [dreq], unless_answered=True)
+        self._elsewhere(time, id_, [dreq])
 
     def sent_again(self, time: float, id_: Id) -> None:
         """Was it too often, or too early?"""
@@ -207,6 +210,8 @@ class Truth:
             silent = not id_.sends[0].answered
             self.add("R07", time, id_.host, id_.sends, "no DREP for its DREQs", silent=silent)
             self._one_sided(time, id_, id_.sends)
+        if kind in ("REP", "DREQ"):
+            self._elsewhere(time, id_, id_.sends)
 
     def let_go(self, time: float, id_: Id) -> None:
         """Rejected by its consumer after the other side had answered: does that one hear of it?"""
@@ -226,9 +231,12 @@ class Truth:
         # A consumer that gives up within the first timeout does as it likes.
         due = NEVER if time < id_.sends[0].sent + id_.wait or len(id_.sends) == 1 else time
         self.add("H18", time, id_.host, id_.sends, "no answer to its REQs", silent=silent, due=due)
-        holder = id_.host.network.holders[id_.peer_ip]
-        if holder.mac != id_.peer_mac:
-            self.add("X09", time, id_.host, id_.sends, "its REQs went to the address's former MAC")
+        self._elsewhere(time, id_, id_.sends)
+
+    def _elsewhere(self, time: float, id_: Id, packets: list[Packet]) -> None:
+        """Did what nobody answered go to a station that has the address no more?"""
+        if id_.host.network.holders[id_.peer_ip].mac != id_.peer_mac:
+            self.add("X09", time, id_.host, packets, "went to the address's former MAC")
 
     def _one_sided(self, time: float, id_: Id, packets: list[Packet], *, unless_answered: bool = False) -> None:
         other = id_.other

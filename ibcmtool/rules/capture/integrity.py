@@ -63,7 +63,7 @@ def bad_icrc(connection: Connection, step: Step, context: Context) -> Verdicts:
         del counts[next(iter(counts))]
     yield Verdict(
         f"{message.type} from {address(source)} to {address(destination)} was captured with a wrong ICRC: a receiver "
-        f"that got it so has dropped it. That is why it came again {duration(gap)} later (frame {message.frame})."
+        f"that got it so has dropped it. That is why it came again {duration(gap)} later ({context.frame(message)})."
         + (f" So far {count} messages between these ports were damaged." if count > 1 else ""),
         {"repeated_after": Duration(gap), "damaged_between_ports": count},
         (unopposed("received"),),

@@ -21,6 +21,7 @@ from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.facts.coverage import Coverage, Ports
 from ibcmtool.rules.steps import DISORDER
+from ibcmtool.values import InputNumber
 
 ENOUGH: Final = 3  # packets of a pair of ports that two inputs must share before one is missed
 MARGIN: Final = 100_000_000  # ns that an input must have been recording before and after; clocks may be that far apart
@@ -211,7 +212,7 @@ def _verdict(
             "lost": len(lost),
             "not_captured": len(uncaptured),
             "sent": sent.total(),
-            "files": [here, there],
+            "files": [InputNumber(here), InputNumber(there)],
             "shared_packets": _shared(way, context),
             "packets_there": packets,
         },

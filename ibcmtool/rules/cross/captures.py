@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.evidence import proved, unopposed, weakened
-from ibcmtool.formatting import address, count, duration, listed, number
-from ibcmtool.packets import Address
+from ibcmtool.formatting import address, count, duration, number
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
+from ibcmtool.rules.steps import NAMED, addresses
 from ibcmtool.values import Duration
 
 ENOUGH_ANSWERS: Final = 2  # to a silent address: one may have come just after the capture began
 ENOUGH_EXCHANGES: Final = 3  # that show one direction, and their share in tenths
 NOTEWORTHY_TENTHS: Final = 1
-NAMED: Final = 3  # addresses in a sentence
 FRAMES_SHOWN: Final = 8
 
 NOTEWORTHY_GAPS: Final = 16  # packets missing, and their share in tenths
@@ -43,7 +41,7 @@ X04 = rule(
 @X04.on_capture_end
 def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
     known = context.completeness
-    heard = known.speakers()
+    heard = context.traces.speakers()
     never = {
         silent: found
         for silent, found in known.silent.items()
@@ -57,10 +55,10 @@ def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
     names = sorted(shown, key=lambda silent: -shown[silent].exchanges)
     share = f"in {number(known.one_sided)} of {count(known.exchanges, 'connection')}"
     if never:
-        sentence = f"Nothing that {_named(names)} sent was captured, although others answer it: {share} only one"
+        sentence = f"Nothing that {addresses(names)} sent was captured, although others answer it: {share} only one"
         sentence += " direction is there."
     else:
-        sentence = f"One direction is missing {share}, mostly what {_named(names)} sent; elsewhere it is there."
+        sentence = f"One direction is missing {share}, mostly what {addresses(names)} sent; elsewhere it is there."
     yield Verdict(
         sentence,
         {
@@ -76,27 +74,19 @@ def direction_missing(end: CaptureEnd, context: Context) -> Verdicts:
 @X04.on_capture_end
 def numbers_skipped(end: CaptureEnd, context: Context) -> Verdicts:
     """Numbers that a host skipped, in an input that was captured at its port."""
-    for file, known in context.completeness.inputs.items():
-        for source, numbers in known.sources.items():
-            if context.ports.shared.get(file) != (source,) or numbers.transport == "InfiniBand":
+    for file, known in context.traces.inputs.items():
+        for source, (transport, seen, missing) in known.counts().items():
+            if context.ports.shared.get(file) != (source,) or transport == "InfiniBand":
                 continue
-            missing, sent = numbers.missing, numbers.seen + numbers.missing
+            sent = seen + missing
             if missing >= NOTEWORTHY_GAPS and missing * 10 >= sent * GAPS_TENTHS:
                 yield Verdict(
                     f"{end.inputs[file].path}: all connections are those of {address(source)}, which numbered"
                     f" {number(sent)} QP1 packets, {number(missing)} of which are not here: its other management"
                     " traffic, what a filter left out, or packets that the capture lost.",
-                    {"seen": numbers.seen, "missing": missing, "address": address(source)},
+                    {"seen": seen, "missing": missing, "address": address(source)},
                     (weakened("complete"),),
                 )
-
-
-def _named(names: Sequence[Address]) -> str:
-    """The first few, and how many more."""
-    parts = [address(name) for name in names[:NAMED]]
-    if len(names) > NAMED:
-        parts.append(count(len(names) - NAMED, "other"))
-    return listed(parts)
 
 
 X06 = rule(
@@ -116,7 +106,7 @@ X06 = rule(
 
 @X06.on_capture_end
 def time_goes_back(end: CaptureEnd, context: Context) -> Verdicts:
-    for file, known in sorted(context.completeness.inputs.items()):
+    for file, known in sorted(context.traces.inputs.items()):
         if known.ahead is not None:
             frame, ahead, time = known.ahead
             yield Verdict(

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.matching import is_xrc
-from ibcmtool.connections.traces import PSN_RANGE
+from ibcmtool.connections.matching import is_xrc, of_one_boot
+from ibcmtool.connections.port_trace import PSN_RANGE
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import address, comm_id, duration, end_name, guid, qpn
+from ibcmtool.formatting import address, comm_id, duration, end_name, frame, guid, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches
-from ibcmtool.rules.steps import conflicts
-from ibcmtool.values import CommId, Duration, Guid, Psn, Qpn, Time
+from ibcmtool.rules.steps import sent_by
+from ibcmtool.values import CommId, Duration, FrameNumber, Guid, InputNumber, Psn, Qpn, Time
 
 OPEN: Final = ("REP_SENT", "MRA_REP_RCVD", "REP_RCVD", "MRA_REP_SENT", "ESTABLISHED")
 
@@ -43,7 +43,7 @@ X01 = rule(
 def qp_shared(connection: Connection, step: Step, context: Context) -> Verdicts:
     if is_xrc(connection):
         return
-    for role, conflict in conflicts(connection):
+    for role, conflict in connection.conflicts():
         other = conflict.other
         if conflict.same_peer or other.established is None or other.end(conflict.owner).state not in OPEN:
             continue
@@ -118,12 +118,11 @@ X03 = rule(
 )
 
 WRAP_MARGIN: Final = 1 << 16  # a last PSN this close to the end of the range may simply have wrapped
-COUNTER_BITS: Final = 16  # comm ids of one boot differ in their counter's low bits only
 
 
-@X03.on_step("REQ", "REP")
-def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdicts:
-    fall = context.restarts.fall_at(step)
+@X03.on_event("RESTARTED")
+def reboot_hint(connection: Connection, event: Event, context: Context) -> Verdicts:
+    fall = context.restarts.fall
     if fall is None:
         return
     message, before = fall.step.message, fall.last.message
@@ -136,7 +135,7 @@ def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdict
     agent = message.tid >> 32 if message.type == "REQ" else old_agent
     new_agent = old_agent is not None and agent != old_agent
     old_id, new_id = old_fields.local_comm_id or 0, fields.local_comm_id or 0
-    new_ids = _unrelated(old_id, new_id)
+    new_ids = not of_one_boot(old_id, new_id)
     restarted = context.witness.restarted(message)  # where ids go on the driver alone was reloaded
     if not (new_agent or new_ids or restarted):
         return
@@ -160,13 +159,6 @@ def reboot_hint(connection: Connection, step: Step, context: Context) -> Verdict
         (unopposed("same machine") if likely else weakened("same machine"),),
         steps=(fall.last, fall.step),
     )
-
-
-def _unrelated(before: int, after: int) -> bool:
-    """Whether two Communication IDs are of different boots. Little-endian hosts count in the first byte on the wire."""
-    difference = before ^ after
-    swapped = int.from_bytes(difference.to_bytes(4, "little"), "big")
-    return min(difference, swapped) >> COUNTER_BITS != 0
 
 
 X05 = rule(
@@ -194,8 +186,14 @@ def captured_twice(connection: Connection, event: Event, context: Context) -> Ve
     where = "in this input" if files[0] == files[1] else "in two inputs"
     yield Verdict(
         f"Packets are captured twice {where}; each counts once. First seen: {original.type} with PSN {original.psn},"
-        f" frame {original.frame} and again as frame {copy.frame} {duration(gap)} later.",
-        {"files": list(files), "psn": Psn(original.psn or 0), "copy_frame": copy.frame, "gap": Duration(gap)},
+        f" {context.frame(original)} and again as frame {frame(copy[:2], context.coverage.several)}"
+        f" {duration(gap)} later.",
+        {
+            "files": [InputNumber(file) for file in files],
+            "psn": Psn(original.psn or 0),
+            "copy_frame": FrameNumber(copy.file, copy.frame),
+            "gap": Duration(gap),
+        },
         subject=files,
     )
 
@@ -219,7 +217,7 @@ def crossing_dreqs(connection: Connection, step: Step, context: Context) -> Verd
     other = next(old for old in connection.steps if old.message.type == "DREQ" and old.sender != step.sender)
     gap = step.message.time - other.message.time
     yield Verdict(
-        f"DREQ of the {step.sender} side {duration(gap)} after that of the {other.sender} side, before any DREP.",
+        f"{sent_by(step)} {duration(gap)} after that of {address(other.message.source)}, before any DREP.",
         {"gap": Duration(gap)},
         (one_clock(other, step),),
         steps=(other, step),

@@ -1,92 +1,155 @@
 """X09-X11: what the capture shows beside the messages of a connection.
 
-Whether an unanswered REQ went to the right station (X09, X10) shows in ARP and neighbour discovery, and in what the
-target says to others. Whether two connections are one (X11) shows in their REQs.
+Whether unanswered messages went to the right station (X09, X10) shows in ARP and neighbour discovery, and in what the
+target says, to others too. Whether two connections are one (X11) shows in their REQs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed, weakened
-from ibcmtool.formatting import address, comm_id, count, duration, end_name, frames
+from ibcmtool.formatting import address, comm_id, count, duration, end_name
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import Connection, Event, Step
-from ibcmtool.packets import IPV4_MAPPED, CmMessage, Transport
+from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.packets import IPV4_MAPPED, CmMessage, Neighbour, Transport
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import entangled, first, silent
-from ibcmtool.rules.steps import unanswered
-from ibcmtool.values import CommId, Duration, Qpn
-from ibcmtool.wire.envelope import envelope
+from ibcmtool.rules.conditions import entangled, first, matches, rej_reason, silent
+from ibcmtool.rules.steps import DISORDER, between, of_type, receiver_end, sends, unanswered
+from ibcmtool.values import CommId, Duration, FrameNumber, Qpn
+from ibcmtool.wire.envelope import Envelope, envelope
 from ibcmtool.wire.neighbours import Holder, named, shown
 
 X09 = rule(
     "X09",
     "address-moved",
-    "Unanswered REQs go to the MAC address that the target's address had before",
+    "Unanswered messages go to another MAC address than that of their target",
     severity="warning",
     clause="RFC 826, RFC 5227, RFC 4861; Linux resolves the address once for each attempt (rdma_resolve_addr)",
-    explanation="ARP or IPv6 neighbour discovery in the capture gives the target's IP address to another MAC address"
-    " than the one that the REQs go to, and that one had it before: a failover, or a replaced port. The requester has"
-    " looked up the address before an attempt, and every retry goes to the same place. Linux since 6.0 ends such an"
-    " attempt on RoCE when its neighbour table gets the new MAC address (RDMA_CM_EVENT_UNREACHABLE, -110); an older"
-    " one goes on for minutes, whatever that table says by then.",
-    false_positives="A router's MAC address is never taken for the target's: the old one must have been announced for"
-    " the address, or CM messages must have come from it with an unused hop limit. Not reported when both MAC"
-    " addresses claim the address by turns or within 1 s (two ports in one subnet), in another VLAN, when the old one"
-    " still speaks for the address, or when the REQ was captured twice (it may have been forwarded). Possible only,"
-    " when the announcement came after the last REQ.",
-    advice="On the requester compare `ip neigh show` with the new MAC address; delete a stale entry and connect anew."
-    " Find out why it missed the announcement: gratuitous ARP switched off at the takeover (arp_notify), or filtered"
-    " by a switch.",
+    explanation="Messages that nobody answered go to one MAC address, and their target is at another: ARP or IPv6"
+    " neighbour discovery gives its IP address to that one, or its own CM messages come from there. So it has"
+    " moved (a fail-over, or a replaced port), and the sender has a stale entry, which it looks up once: every retry"
+    " goes to the same place, and so do the DREQs of a connection that was there before. Linux since 6.0 ends an"
+    " attempt on RoCE when its neighbour table gets the new MAC address (RDMA_CM_EVENT_UNREACHABLE, -110); an older one"
+    " goes on for minutes, whatever that table says by then.",
+    false_positives="A router's MAC address is never taken for the target's: an unused hop limit shows that none has"
+    " sent on what comes from it. Not reported when both MAC addresses claim the address by turns or within 1 s (two"
+    " ports in one subnet), in another VLAN, when the old one still speaks for the address, or when the capture has"
+    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message.",
+    advice="On the sender compare `ip neigh show` with the new MAC address; delete a stale entry and connect anew."
+    " Find out why it missed the announcement: gratuitous ARP switched off at the takeover (arp_notify), filtered by a"
+    " switch, or an entry that somebody made permanent.",
 )
 
+RELEASE: Final = ("DREQ", "DREP")
 TAKEOVER: Final = SECOND  # two stations that claim an address within this both have it: one host with two ports, mostly
 
 
-@X09.on_event("ENDED", history=silent)
+# A REQ or SIDR_REQ that nobody answered; a REP that was repeated, without an RTU or after it; a DREQ without a DREP.
+UNANSWERED: Final = matches(
+    r"Q[\^QJ]*|S[\^S]*"
+    r"|[^pU]*p[^U^]*(\^[^pU][^U^]*)*\^p[^U]*"
+    r"|[^U]*U[^de^]*(\^[^pde][^de^]*)*\^p[^de]*"
+    r"|[^dDeE]*[dD][^eE]*"
+)
+
+
+@X09.on_event("ENDED", history=UNANSWERED)
 def address_moved(connection: Connection, event: Event, context: Context) -> Verdicts:
-    tries = unanswered(connection)
-    if not tries or any(step.sightings for step in tries):
-        return
-    target, around = tries[-1].message.destination, envelope(tries[-1].message)
+    for tries in _unanswered(connection):
+        if tries and not any(copy.file == step.message.file for step in tries for copy in step.sightings):
+            yield from _sent_elsewhere(connection, tries, context)
+
+
+def _unanswered(connection: Connection) -> Iterator[list[Step]]:
+    """The sends of each message that its receiver shows no sign of having got."""
+    yield unanswered(connection)
+    if connection.outcome == "timed_out" and connection.sidr:
+        yield of_type(connection, "SIDR_REQ")
+    reps, rtus = of_type(connection, "REP"), of_type(connection, "RTU")
+    if len(reps) > 1:
+        said = [step for step in connection.steps if step.sender == "active" and step.message.type != "REQ"]
+        if all(rej_reason(step) == TIMEOUT for step in said):  # no more than its REQ, or that it gives up
+            yield sends(connection, reps[-1])
+        if rtus and between(rtus[0], reps[-1]) > DISORDER and not of_type(connection, *RELEASE, sender="passive"):
+            yield sends(connection, rtus[-1])
+    for role in PEER:
+        dreqs = of_type(connection, "DREQ", sender=role)
+        if (
+            connection.outcome in ("half_open", "stale")
+            and dreqs
+            and not of_type(connection, *RELEASE, sender=PEER[role])
+        ):
+            yield sends(connection, dreqs[-1])
+
+
+def _sent_elsewhere(connection: Connection, tries: list[Step], context: Context) -> Verdicts:
+    """The verdict on sends to another MAC address than the one that their target has."""
+    last = tries[-1].message
+    around = envelope(last)
     if around is None or around.destination_mac is None:
         return
-    holders = context.neighbourhood.holders(named(around.vlan_ids), target)
-    old = next((holder for holder in holders if holder.last.mac == around.destination_mac), None)
-    if old is None or holders[-1] is old:
+    vlan_ids, mac = named(around.vlan_ids), around.destination_mac
+    said = [step for step in connection.steps if step.message.source == last.destination]
+    said += context.restarts.moves.get(last.destination, ())
+    words = [*context.ports.words(last), *(step.message for step in said)]
+    found = [shown(word) for word in words if word.file == last.file or _back(word, last, around)]
+    spoken = [station for station in found if station is not None and station.vlan_ids == vlan_ids]
+    holders = context.neighbourhood.holders(vlan_ids, last.destination, spoken)
+    if not holders or holders[-1].last.mac == mac:
         return
-    new = holders[-1]
-    word = context.ports.newest(target)
-    speaker = shown(word) if word is not None else None
-    if speaker is not None and speaker.mac == old.last.mac and speaker.time > new.first.time:
-        return
-    if new.first.time - old.last.time >= TAKEOVER:
-        yield _moved(connection, tries, old, new)
+    new, old = holders[-1], next((holder for holder in holders if holder.last.mac == mac), None)
+    # A MAC address that never was the target's may be a router's, unless what comes from the target has met none.
+    if (
+        new.first.time - old.last.time >= TAKEOVER
+        if old is not None
+        else any(new.last.mac == one.mac for one in spoken)
+    ):
+        yield _moved(connection, tries, mac, (old, new), spoken, context)
 
 
-def _moved(connection: Connection, tries: list[Step], old: Holder, new: Holder) -> Verdict:
-    announced, last = new.first, tries[-1].message
-    later = sum(step.message.time > announced.time for step in tries)
+def _back(word: CmMessage, message: CmMessage, around: Envelope) -> bool:
+    """Whether what another input has is an answer to the very station that a message came from: on one link with it."""
+    its = envelope(word)
+    return word.destination == message.source and its is not None and its.destination_mac == around.source_mac
+
+
+def _moved(
+    connection: Connection,
+    tries: list[Step],
+    mac: bytes,
+    holders: tuple[Holder | None, Holder],
+    spoken: Sequence[Neighbour],
+    context: Context,
+) -> Verdict:
+    (old, new), last = holders, tries[-1].message
+    told = new.first
+    later = sum(step.message.time > told.time for step in tries)
     since = (
         f"{'all' if later == len(tries) else later} of them were sent after that"
         if later
-        else f"that was {duration(announced.time - last.time)} after the last of them"
+        else f"that was {duration(told.time - last.time)} after the last of them"
     )
-    where = frames([(announced.file, announced.frame)], announced.file != last.file)
-    protocol = "ARP" if (announced.address.gid or b"").startswith(IPV4_MAPPED) else "neighbour discovery"
-    old_mac, new_mac = old.last.mac.hex(":"), announced.mac.hex(":")
+    protocol = "ARP" if (told.address.gid or b"").startswith(IPV4_MAPPED) else "neighbour discovery"
+    old_mac, new_mac, target = mac.hex(":"), told.mac.hex(":"), receiver_end(connection, tries[-1])
+    seen = (
+        f"its own CM messages come from {new_mac}"
+        if told in spoken
+        else f"{protocol} gives {address(told.address)} to {new_mac}"
+    )
     return Verdict(
-        f"{count(len(tries), 'REQ')} to {end_name(connection.passive)} went to MAC {old_mac}, but {protocol} gives"
-        f" {address(announced.address)} to {new_mac} since {where}; {since}.",
+        f"{count(len(tries), last.type)} to {end_name(target)} went to MAC {old_mac}, but {seen} since"
+        f" {context.frame(told)}; {since}.",
         {
             "sends": len(tries),
             "sends_after": later,
             "destination_mac": old_mac,
             "announced_mac": new_mac,
-            "announced_frame": announced.frame,
-            "last_known_frame": old.last.frame,
+            "announced_frame": FrameNumber(told.file, told.frame),
+            "last_known_frame": FrameNumber(old.last.file, old.last.frame) if old is not None else None,
         },
         (unopposed("same machine") if later else weakened("same machine"),),
         steps=(tries[0], tries[-1]),
@@ -125,16 +188,15 @@ def roce_version_mismatch(connection: Connection, event: Event, context: Context
     heard = context.ports.with_version(other, *names)
     if heard is None or context.ports.with_version(message.transport, *names) is not None:
         return
-    where = frames([(heard.file, heard.frame)], heard.file != message.file)
     who = "" if heard.source == message.destination else f" as {address(heard.source)}"
     yield Verdict(
         f"{count(len(tries), 'REQ')} to {end_name(connection.passive)} went out as {message.transport}, but that"
-        f" host was heard{who} with {other} only, first in {where}.",
+        f" host was heard{who} with {other} only, first in {context.frame(heard)}.",
         {
             "sends": len(tries),
             "req_version": message.transport,
             "heard_version": other,
-            "heard_frame": heard.frame,
+            "heard_frame": FrameNumber(heard.file, heard.frame),
             "heard_gid": address(heard.source),
         },
         (unopposed("received"),),

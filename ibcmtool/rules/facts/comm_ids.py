@@ -6,6 +6,7 @@ Fed with the RTUs. Bounded: of too many, those that were closed are forgotten fi
 from __future__ import annotations
 
 from ibcmtool.model import Connection, Step
+from ibcmtool.packets import Address
 
 MOST_IDS = 1 << 14  # two for each connection
 
@@ -38,6 +39,11 @@ class CommIds:
     def earlier_holder(self, step: Step) -> Connection | None:
         """The connection that had the passive end's id when this step, the newest RTU, came; None: nobody else."""
         return self._earlier if self._step is step else None
+
+    def between(self, one: Address, other: Address) -> list[Connection]:
+        """The connections of two ports, as far as they are remembered; most of them twice, once for each id."""
+        known = (one, other), (other, one)
+        return [c for c in self._holders.values() if (c.active.address, c.passive.address) in known]
 
     def _make_room(self) -> None:
         kept = [(key, connection) for key, connection in self._holders.items() if connection.outcome == "established"]

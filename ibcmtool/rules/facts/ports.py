@@ -42,6 +42,12 @@ class Ports:
         """The newest word from an address, in whichever input."""
         return max(self.heard.get(address, {}).values(), key=attrgetter("time"), default=None)
 
+    def words(self, message: CmMessage) -> list[CmMessage]:
+        """The first word known of the port that a message goes to, and its newest in the same input."""
+        first = self.with_version(message.transport, message.destination.gid)
+        newest = self.heard.get(message.destination, {}).get(message.file)
+        return [word for word in (first, newest) if word is not None]
+
     def with_version(self, transport: Transport, *names: bytes | None) -> CmMessage | None:
         """The first word heard with this version of RoCE from a host of one of these GIDs or MAC addresses."""
         found = (self._versions.get((transport, name)) for name in names if name is not None)

@@ -1,19 +1,22 @@
-"""What each port sent last, and where its QP1 began to count anew: a host that rebooted or reloaded its driver.
+"""What each port sent last: where its QP1 began to count anew (a host that rebooted), or another CA took its place.
 
-Fed with the steps of REQs and REPs, which name their CA. Bounded by the number of ports.
+Fed with the steps of REQs and REPs, which name their CA. Bounded by the number of ports and of the services they use.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ibcmtool.connections.traces import NEAR_ZERO
+from ibcmtool.connections.port_trace import NEAR_ZERO
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import Address
 
-Key = int | tuple[int, Address]  # the first port of a CA stands under its GUID, others under GUID and address
+MOST_REQUESTS: Final = 16  # of one port to one service of another that are remembered, the newest
+MOST_PAIRS: Final = 4096  # for which they are, the newest
 
 
 class Fall(NamedTuple):
@@ -24,11 +27,18 @@ class Fall(NamedTuple):
     step: Step
 
 
+class Move(NamedTuple):
+    """An address speaks with another CA GUID, or from another MAC address, than before."""
+
+    last: Step
+    step: Step
+
+
 @dataclass(slots=True)
 class _Trace:
     """What one port sent last."""
 
-    address: Address
+    guid: int | None
     newest: Step
     request: Step | None
 
@@ -37,43 +47,53 @@ class Restarts:
     """The trace of each port."""
 
     def __init__(self) -> None:
-        self._traces: dict[Key, _Trace] = {}
-        self._fall: Fall | None = None
+        self._traces: dict[Address, _Trace] = {}
+        # By sender, receiver and service.
+        self._requests: dict[tuple[Address, Address, int | None], deque[Step]] = {}
+        self.fall: Fall | None = None  # the newest
+        self.moves: dict[Address, Move] = {}  # the newest of each
 
-    def note(self, step: Step) -> None:
-        """A REQ or REP that became a step."""
+    def note(self, step: Step) -> Sequence[str]:
+        """A REQ or REP that became a step. What it shows, if anything: kinds of events."""
         message, fields = step.message, step.message.fields
         if not isinstance(fields, (Req, Rep)):
-            return
-        psn, guid = message.psn, fields.local_ca_guid
-        if psn is None or not guid:
-            return
-        key = self._key(guid, message.source)
-        trace, request = self._traces.get(key), step if message.type == "REQ" else None
-        if trace is None:
-            self._traces[key] = _Trace(message.source, step, request)
-            return
-        before = trace.newest.message.psn
-        if psn < NEAR_ZERO and before is not None and psn < before:
-            self._fall = Fall(trace.newest, trace.request, step)
+            return ()
+        request = None
+        if isinstance(fields, Req):
+            request, key = step, (message.source, message.destination, fields.service_id)
+            known = self._requests.get(key)
+            if known is None:
+                known = self._requests[key] = deque(maxlen=MOST_REQUESTS)
+                if len(self._requests) > MOST_PAIRS:
+                    del self._requests[next(iter(self._requests))]
+            known.append(step)
+        guid, trace = fields.local_ca_guid, self._traces.get(message.source)
+        if trace is None or trace.guid != guid:
+            self._traces[message.source] = _Trace(guid, step, request)
+            if trace is None or not (trace.guid and guid):
+                return ()
+            self.moves[message.source] = Move(trace.newest, step)
+            return ("MOVED",)
+        before = trace.newest.message
+        shown: tuple[str, ...] = ()
+        if message.headers[6:12] != before.headers[6:12] and message.file == before.file:
+            self.moves[message.source] = Move(trace.newest, step)  # on Ethernet that is the source's MAC address
+            shown = ("MOVED",)
+        if message.psn is not None and before.psn is not None and message.psn < min(NEAR_ZERO, before.psn):
+            self.fall = Fall(trace.newest, trace.request, step)
+            shown += ("RESTARTED",)
         trace.newest = step
         if request is not None:
             trace.request = request
+        return shown
 
-    def fall_at(self, step: Step) -> Fall | None:
-        """Whether this step, the newest one, showed such a fall."""
-        fall = self._fall
-        return fall if fall is not None and fall.step is step else None
+    def next_request(self, connection: Connection, role: Role, time: int) -> Step | None:
+        """The first REQ after `time` of this end's port for the same service of the same peer, as far as remembered."""
+        return self.request_after(
+            connection.end(role).address, connection.peer(role).address, connection.service_id, time
+        )
 
-    def next_request(self, connection: Connection, role: Role) -> Step | None:
-        """The newest REQ of this end's port, if it went to the same peer; None where the port is not known."""
-        end = connection.end(role)
-        if end.ca_guid is None:
-            return None
-        trace = self._traces.get(self._key(end.ca_guid, end.address))
-        request = None if trace is None else trace.request
-        return request if request and request.message.destination == connection.peer(role).address else None
-
-    def _key(self, guid: int, address: Address) -> Key:
-        first = self._traces.get(guid)
-        return guid if first is None or first.address == address else (guid, address)
+    def request_after(self, client: Address, server: Address, service_id: int | None, time: int) -> Step | None:
+        """The same by addresses and service."""
+        known = self._requests.get((client, server, service_id), ())
+        return next((step for step in known if step.message.time > time), None)

@@ -122,7 +122,7 @@ F10 = rule(
     explanation="CM messages are sent with class version 2, method Send (3) and status 0. Linux drops a MAD of another"
     " class version or method before its CM sees it, and illumos refuses another version with REJ 31: such a message"
     " is ignored, and its sender repeats it in vain. A wrong status alone does no harm at a Linux peer, no handler"
-    " there looks at it. Reported once for each port.",
+    " there looks at it: information. Reported once for each port.",
     false_positives="Peers of the first edition (class version 1) among themselves understand each other. The REJ 31"
     " of illumos has status 0x0004 (bad version) rightly and is not reported.",
     advice="Look at the CM that sent it: which edition it speaks, and whether it fills in the header.",
@@ -139,12 +139,14 @@ def mad_header(connection: Connection, step: Step, context: Context) -> Verdicts
         found.append(f"class version {message.class_version} instead of 2")
     if message.method != _SEND:
         found.append(f"method 0x{message.method:02x} instead of 3 (Send)")
+    ignored = bool(found)
     if status and not (refused_version and status == _BAD_VERSION):  # illumos says it in both places
         found.append(f"status 0x{status:04x} instead of 0")
     if found:
         yield Verdict(
             f"{sent_by(step)} has {listed(found)}.",
             {"class_version": message.class_version, "method": message.method, "status": status},
+            severity=None if ignored else "info",
             subject=(message.source, message.class_version, message.method, status),
         )
 

@@ -14,7 +14,7 @@ from ibcmtool.messages import Req
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step, Timewait
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, over_ipoib
-from ibcmtool.rules.steps import broken_timewait, conflicts, starting_psn
+from ibcmtool.rules.steps import broken_timewait, starting_psn
 from ibcmtool.values import Duration, Psn, Qpn
 
 ENOUGH_STARTS: Final = 8  # REQs of one CA at PSN 0 before it is a habit
@@ -56,7 +56,7 @@ def _indistinguishable(connection: Connection, step: Step, context: Context) -> 
     """Reuses of a QPN in which this message completes a pair of equal starting PSNs."""
     if connection.late_duplicate_of is not None or is_xrc(connection):
         return
-    for role, conflict in conflicts(connection):
+    for role, conflict in connection.conflicts():
         old, owner, timewait = (
             conflict.other,
             conflict.owner,

@@ -12,7 +12,7 @@ from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, matches
-from ibcmtool.rules.steps import ANSWERS, DISORDER, MRAED, between, fields_of, of_type, sender_of, until
+from ibcmtool.rules.steps import ANSWERS, DISORDER, MRAED, between, fields_of, of_type, sender_of, sent_by, until
 from ibcmtool.values import Duration
 
 SENDERS: Final[dict[int | None, Role]] = {MRA_OF_REQ: "passive", MRA_OF_REP: "active"}  # of an MRA in a handshake
@@ -85,8 +85,7 @@ def mra_after_answer(connection: Connection, event: Event, context: Context) -> 
             continue
         kind, gap = answer.message.type, between(answer, mra)
         yield Verdict(
-            f"MRA of the {mra.sender} side asks for time for the {MRAED[mraed]} {duration(gap)} after its {kind} had"
-            " answered it.",
+            f"{sent_by(mra)} asks for time for the {MRAED[mraed]} {duration(gap)} after its {kind} had answered it.",
             {"gap": Duration(gap), "message_mraed": mraed, "answer": kind},
             ((weakened if kind == "REJ" else unopposed)("complete"), one_clock(answer, mra, otherwise="weakened")),
             steps=(answer, mra),

@@ -46,7 +46,7 @@ def rej_when_established(connection: Connection, step: Step, context: Context) -
     rtu = next((old for old in before(connection, step) if old.message.type in ("RTU", "REQ")), None)
     if rtu is None or rtu.message.type == "REQ":
         return
-    gap, proof = between(rtu, step), "" if active else _rtu_arrived(connection, rtu, step)
+    gap, proof = between(rtu, step), "" if active else _rtu_arrived(connection, rtu, step, context)
     if gap <= DISORDER or proof is None:
         return
     yield Verdict(
@@ -58,12 +58,12 @@ def rej_when_established(connection: Connection, step: Step, context: Context) -
     )
 
 
-def _rtu_arrived(connection: Connection, rtu: Step, reject: Step) -> str | None:
+def _rtu_arrived(connection: Connection, rtu: Step, reject: Step, context: Context) -> str | None:
     """What shows that the passive side was established before its REJ, in words; None if nothing does."""
     replies = of_type(connection, "REP")
     data = connection.first_data.get("passive")
     if data is not None and data.time < reject.message.time:
-        return f" and after data of the passive side (frame {data.frame})"
+        return f" and after data of the passive side ({context.frame(data)})"
     for step in of_type(connection, *BEYOND_HANDSHAKE, sender="passive"):
         if between(step, reject) > 0:
             return f" and after a {step.message.type} of the passive side"

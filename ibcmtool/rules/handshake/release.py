@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.codes import TIMEOUT
+from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import duration, times
+from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, until
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, sent_by, until
 from ibcmtool.values import Duration
 
 AFTER_END: Final = ("RTU", "MRA", "LAP", "APR", "REP")
@@ -68,6 +68,8 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
 
 def _after_rej_by_others(step: Step, reject: Step) -> bool:
     """Whether this message after a REJ is left to H02, or no wonder."""
+    if reject.sender == "active" and rej_reason(reject) == STALE_CONNECTION:
+        return True  # of a REP: Linux goes on with its REQ
     if step.message.type == "REP":
         return reject.sender == "passive" or rej_reason(reject) == TIMEOUT
     # The REJ was lost, and a REQ came again that the capture has late or not at all.
@@ -97,7 +99,7 @@ def drep_for_nothing(connection: Connection, event: Event, context: Context) -> 
             continue
         if heard(context, connection, peer) and event.time - dreps[0].message.time > DISORDER:
             yield Verdict(
-                f"DREP of the {role} side, but no DREQ of the {peer} side was captured.",
+                f"{sent_by(dreps[0])}, but no DREQ of {end_name(connection.end(peer))} was captured.",
                 {"dreps": len(dreps), "sender": role},
                 (weakened("complete"),),
                 steps=(dreps[0],),
@@ -135,7 +137,7 @@ def dreq_before_established(connection: Connection, event: Event, context: Conte
     dreqs, dreps = of_type(connection, "DREQ", sender=sender), of_type(connection, "DREP", sender=PEER[sender])
     gap = between(request, dreq)
     yield Verdict(
-        f"DREQ of the {sender} side {duration(gap)} after the REQ, before any REP: "
+        f"{sent_by(dreq)} {duration(gap)} after the REQ, before any REP: "
         + (
             "it names Remote Communication ID 0, so its sender had no answer yet."
             if nameless

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.codes import REQ_REJECTED
+from ibcmtool.connections.codes import INVALID_SERVICE_ID, REQ_REJECTED, STALE_CONNECTION
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration
 from ibcmtool.messages import Rej, Rep
-from ibcmtool.model import Connection, Step
+from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, late, matches, rej_reason
-from ibcmtool.rules.steps import before, between, fields_of, gave_up, of_type, one_capture
+from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, first, late, matches, rej_reason
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, gave_up, of_type, one_capture
 from ibcmtool.values import CommId, Duration, Tid, known
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
@@ -40,8 +40,12 @@ H01 = rule(
 )
 
 
-@H01.on_step("REP", history=matches("p"))
-def rep_without_req(connection: Connection, step: Step, context: Context) -> Verdicts:
+@H01.on_event("ENDED", history=matches("[^A-Zp]*p[^A-Z]*"))
+def rep_without_req(connection: Connection, event: Event, context: Context) -> Verdicts:
+    """At the end, as the capture may have the REQ late. Who answers the REP had asked for it."""
+    if connection.request is not None:
+        return
+    step = of_type(connection, "REP")[0]
     message, named = step.message, fields_of(step, Rep).remote_comm_id
     age = message.time - context.start
     if age <= LONGEST_REQUEST_SPAN or message.destination not in context.ports.heard:
@@ -51,7 +55,11 @@ def rep_without_req(connection: Connection, step: Step, context: Context) -> Ver
             f"REP to {address(message.destination)} names Remote Communication ID {comm_id(named)}, but no REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
             {"remote_comm_id": known(CommId, named), "tid": Tid(message.tid), "capture_age": Duration(age)},
-            (context.witness.complete(message.destination, message.time - LONGEST_REQUEST_SPAN, message.time),),
+            (
+                context.witness.silent(message.destination, message.time - LONGEST_REQUEST_SPAN, message.time),
+                unopposed("complete"),
+            ),
+            steps=(step,),
         )
 
 
@@ -66,7 +74,8 @@ H02 = rule(
     " the REP to complete: then this is a warning, and the answer simply came too late.",
     false_positives="Each REQ gets an answer of its own, so a repeated REQ may be accepted after the first one was"
     " rejected (a listener that appeared in between): not reported when more REQs than REJs were seen. Clocks of"
-    " several inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported.",
+    " several inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported: the REP"
+    " must come later than one timeout after it or, where the program gave up by a limit of its own, than 50 ms.",
     advice="If the answer came too late, raise the requester's CM response timeout or speed up the accepting consumer;"
     " if one side both rejected and accepted, look at its consumer and CM version.",
 )
@@ -79,14 +88,15 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
     earlier = list(before(connection, step))
     rejects = [old for old in earlier if old.sender == "passive" and _rejects_the_req(old)]
     if rejects:
-        reject, requests = rejects[0], sum(old.message.type == "REQ" for old in earlier)
+        reject = rejects[0]
+        requests = sum(1 + len(old.sightings) for old in earlier if old.message.type == "REQ")
         if requests <= len(rejects) and context.covered(connection, reject.message.time, step.message.time):
             gap = between(reject, step)
             yield Verdict(
                 f"The passive side rejected the REQ (reason {rej_reason(reject)}) and answered it with a REP"
                 f" {duration(gap)} later; {requests} REQ captured, {len(rejects)} REJ and this REP.",
                 {"gap": Duration(gap), "requests": requests, "rejects": len(rejects)},
-                (one_clock(reject, step),),
+                (one_clock(reject, step), *_asked_once(connection, reject, step, context)),
                 steps=(reject, step),
                 severity="error",
             )
@@ -96,9 +106,11 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
         return
     gap, wait = between(end, step), response_wait(connection.request, "active").nominal
     if end.message.type == "REJ":
-        if gap <= wait:
+        limited = at_own_limit(connection, end.message.time - connection.opened)
+        if gap <= (DISORDER if limited else wait):
             return
         how = f"{duration(gap)} after the active side gave up with REJ 4"
+        how += f", as nvme-rdma before Linux 6.0 does after {duration(NVME_LIMIT)}" if limited else ""
     else:
         how = f"{duration(gap)} after the last REQ; the active side waits {duration(wait)} for it"
     yield Verdict(
@@ -107,6 +119,16 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
         (unopposed("timer"),),
         steps=(end, step),
     )
+
+
+def _asked_once(connection: Connection, reject: Step, reply: Step, context: Context) -> list[Ground]:
+    """What it rests on that the REQ did not come again in between, neither repeated nor doubled by the network."""
+    passing = rej_reason(reject) in (INVALID_SERVICE_ID, STALE_CONNECTION)  # it may be accepted a moment later
+    grounds = [(weakened if passing else unopposed)("not a copy")]
+    start, end = reject.message.time, reply.message.time
+    if (end - start) * 10 >= response_wait(connection.request, "active").minimum * 9:
+        grounds.append(context.witness.silent(connection.active.address, start, end))
+    return grounds
 
 
 def _rejects_the_req(step: Step) -> bool:

@@ -1,18 +1,33 @@
-"""H18, H20: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1)."""
+"""H18, H20, H26: REQs that nobody answered, and REQs that crossed (IBA 12.9.7.1)."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
+from itertools import pairwise
 from typing import Final
 
+from ibcmtool.connections.deadlines import SLACK, patience
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
-from ibcmtool.formatting import duration, end_name, qpn
-from ibcmtool.model import Connection, Event, Step
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
+from ibcmtool.formatting import duration, end_name, frames, qpn
+from ibcmtool.model import PEER, Connection, Event, Step
+from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import entangled, first, matches
-from ibcmtool.rules.steps import between, heard, of_type, unanswered
+from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches, rejected
+from ibcmtool.rules.silence import in_partition, reported
+from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.values import Duration, Qpn, known
+
+ADVICE: Final = (
+    "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt (as far as known,"
+    " kernels before 2019 keep it below /sys/class/infiniband_cm). If it does not rise, the REQs do not get to its CM:"
+    " see whether the host and its port are up, then look for the loss in the network ({}). If it rises, the CM has the"
+    " REQs (cm_rx_duplicates/req counts the repeated ones among them): look at the listening program, above all at its"
+    " backlog."
+)
+ROCE: Final = "drop counters, ACLs of switches; a firewall on the host can block soft RoCE only, as far as known"
+INFINIBAND: Final = "`ibqueryerrors`; the P_Keys of both ports, as a port drops those that it does not have"
 
 H18 = rule(
     "H18",
@@ -28,23 +43,23 @@ H18 = rule(
     " backlog (Linux drops the REQ then, without a REJ), or Linux still holds a connection with the same Communication"
     " ID, or the answers take a path that is not captured. Where all messages of an input are from or to one address"
     " it was probably captured there: at the target's side the REQs did arrive. A requester whose REQs never came by"
-    " the capture point is C02.",
+    " the capture point is C02. Many programs have a limit of their own, shorter than that of their REQ (nvme-rdma"
+    " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too. ICMP errors that quote the "
+    "REQs tell whether the host is up without RoCE, or cannot be reached.",
     false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
-    " requester ended early. A REJ 4 earlier than one timeout after the first REQ is not reported: the program gave up"
-    " by itself, perhaps because the target was mute (nvme-rdma before 6.0 did so after 3 s). If nothing of the"
+    " requester ended early. So is a REJ 4 within the first timeout, unless it is the known limit of an NVMe host or"
+    " comes as long after the REQ as in the attempt before: the program may have been stopped. If nothing of the"
     " target's address was ever captured, its direction may be missing from the capture (then probable). Not reported"
-    " when an MRA, REP or REJ was seen.",
-    advice="On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt (as far"
-    " as known, kernels before 2019 keep it below /sys/class/infiniband_cm). If it does not rise, the REQs do not get"
-    " to its CM: see whether the host and its port are up, then look for the loss in the network (drop counters, ACLs"
-    " of switches; a firewall on the host can block soft RoCE only, as far as known). If it rises, the CM has the REQs"
-    " (cm_rx_duplicates/req counts the repeated ones among them): look at the listening program, above all at its"
-    " backlog.",
+    " when an MRA (R17), REP or REJ was seen.",
+    advice=ADVICE.format(ROCE),
 )
 
+LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
 COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
-BELOW: Final = "below the CM drops the REQs (with soft RoCE perhaps the host's firewall)."
+BELOW: Final = "below the CM drops the REQs"
 IF_NOT: Final = "if not, see whether the host is up, then look at the network."
+LIKE: Final = 10  # two waits that differ by less than a tenth are one limit
+MOST_REMEMBERED = 4096  # targets and requesters, the newest
 
 
 @H18.on_event("REQ_EXHAUSTED", history=matches("Q[Q^]*(J[Q^]*)?"))
@@ -57,14 +72,60 @@ def req_given_up(connection: Connection, step: Step, context: Context) -> Verdic
     return _unanswered(connection, step, step.message.time, context)
 
 
+@H18.on_event("DREQ_LAPSED")
+def dreq_unanswered(connection: Connection, event: Event, context: Context) -> Verdicts:
+    """No verdict: a target may have been silent since before the REQs."""
+    role = role_of(event)
+    peer, (dreq, *_) = PEER[role], of_type(connection, "DREQ", sender=role)
+    data = connection.last_data.get(peer)
+    if data is None or data.time < dreq.message.time:
+        _silent_since(context, connection.end(peer).address, dreq)
+    return ()
+
+
+def _silent_since(context: Context, target: Address, question: Step) -> Step:
+    """The first message to a port that it left unanswered, without a CM message of it since: this one, or an older."""
+    memory, heard_last = context.memory["H18"], context.witness.newest(target)
+    first: Step | None = memory.get(target)
+    known_since = (heard_last or question.message).time  # where messages have no numbers, nothing is known of before
+    if first is None or not known_since <= first.message.time <= question.message.time:
+        first = question
+        _remember(memory, target, first)
+    return first
+
+
+def _remember(memory: dict[Hashable, object], key: Hashable, value: object) -> None:
+    memory[key] = value
+    if len(memory) > MOST_REMEMBERED:
+        del memory[next(iter(memory))]
+
+
+def _ending(
+    context: Context, connection: Connection, first: Step, reject: Step | None, wait: int
+) -> tuple[str, bool, bool]:
+    """How the attempt ended, in words; whether by a limit of the program's own, or sooner than all that is known of."""
+    if reject is None:
+        return "", False, False
+    waited = between(first, reject)
+    if waited >= wait:
+        return ", then the requester gave up (REJ 4)", False, False
+    memory, key = context.memory["H18"], (connection.active.address, connection.passive.address, connection.service_id)
+    before = memory.get(key)
+    _remember(memory, key, waited)
+    how = f" when the requester gave up after {duration(waited)} (REJ 4)"
+    if at_own_limit(connection, waited):
+        return f"{how}, the host's own limit of {duration(NVME_LIMIT)} (nvme-rdma before Linux 6.0)", True, False
+    if before is not None and abs(before - waited) * LIKE <= waited:
+        return f"{how}, a limit of the program's own, as in its attempt before", True, False
+    return f"{how}, within its first timeout", False, True
+
+
 def _unanswered(connection: Connection, reject: Step | None, now: int, context: Context) -> Verdicts:
     """The verdict on REQs that nobody had answered until `now`, when their sender gave up: with this REJ, if any."""
     tries = unanswered(connection)  # of one that was not even repeated the answer was missed, or the requester ended
-    if not tries:
+    if not tries or (reject is not None and between(tries[0], reject) <= DISORDER):
         return
     span, wait = between(tries[0], tries[-1]), response_wait(connection.request, "active").nominal
-    if reject is not None and between(tries[0], reject) < wait:
-        return
     last = tries[-1].message.time
     if not context.covered(connection, last, min(now, last + wait)):
         return
@@ -73,26 +134,61 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     responsive = heard(context, connection, "passive")
     exhausted = len(tries) >= allowed
     complete = reject is not None or exhausted
+    ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
     where, advice = _vantage(context, connection, tries)
+    besides, icmp = _heard_of(context, connection, tries[0], responsive), reported(context, tries[0])
+    if icmp is not None:
+        besides, advice = icmp
+    partition, look = in_partition(context, connection, tries[0])
+    advice = advice or ADVICE.format(INFINIBAND if connection.transport == "InfiniBand" else ROCE)
+    seen = of_silence(connection) if exhausted or limited else ""
     yield Verdict(
-        f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered over {duration(span)}"
-        + (", then the requester gave up (REJ 4). " if reject else ". " if complete else ", then it fell silent. ")
-        + f"{where}; "
-        + (
-            "other CM messages of that address were captured."
-            if responsive
-            else "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
-            " captured."
-        ),
+        f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered"
+        + (f" over {duration(span)}" if span else "")
+        + (ending if complete else ", then it fell silent")
+        + f". {where}; {besides}.{partition}",
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "wait": Duration(wait)},
         (
-            context.witness.complete(connection.passive.address, tries[0].message.time, last + wait),
+            context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),
             *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
+            *((unopposed("timer"),) if limited else ()),
+            *((weakened("complete"),) if _waited_longer(tries, wait) else ()),
+            *(_mra_missed(tries, reject, wait) if reject is not None else ()),
         ),
-        steps=(tries[0], tries[-1], *((reject,) if reject is not None else ())),
-        severity=None if complete else "info",
-        advice=f"{advice or H18.advice} {of_silence(connection)}".rstrip() if exhausted else advice,
+        steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
+        severity=None if complete and not at_will else "info",
+        advice=" ".join(filter(None, (look, advice, seen))),
     )
+
+
+def _mra_missed(tries: list[Step], reject: Step, wait: int) -> Iterator[Ground]:
+    """The ground that a requester stopped to repeat its REQ long before it gave up, as after an MRA."""
+    pause = between(tries[-1], reject)
+    if len(tries) > 1 and pause > patience(tries, wait + wait // SLACK):
+        sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
+        yield Ground("complete", "weakened", sign)
+
+
+def _heard_of(context: Context, connection: Connection, first: Step, responsive: bool) -> str:
+    """What was captured of the target besides."""
+    since = _silent_since(context, connection.passive.address, first)
+    if not responsive:
+        return (
+            "no CM message of that address was ever captured: it is down or unreachable, or only one direction was"
+            " captured"
+        )
+    if since is first:
+        return "other CM messages of that address were captured"
+    question, here = since.message, first.message
+    where = frames([(question.file, question.frame)], question.file != here.file)
+    return (
+        f"that address has answered nothing since {where}, a {question.type} {duration(between(since, first))} before"
+    )
+
+
+def _waited_longer(tries: list[Step], wait: int) -> bool:
+    """Whether the requester waited so long between two REQs that it must have got an MRA, which was not captured."""
+    return any(between(a, b) > LONG_WAITS * wait for a, b in pairwise(tries))
 
 
 def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:
@@ -111,13 +207,14 @@ def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tup
                     f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
                     "Look for drops between the two capture points: switch counters, PFC, MTU, on RoCE a switch's ACL.",
                 )
-    shared = context.ports.shared.get(file, ())
+    shared, native = context.ports.shared.get(file, ()), connection.transport == "InfiniBand"
     if len(shared) != 1:
         return "The capture saw them at its capture point", None
     if shared[0] == connection.passive.address:
         return (
             "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
-            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}",
+            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}"
+            + (" (see its P_Keys)." if native else " (with soft RoCE perhaps the host's firewall)."),
         )
     return (
         "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",
@@ -163,5 +260,39 @@ def simultaneous_connect(connection: Connection, step: Step, context: Context) -
             {"qpn": known(Qpn, offered), "gap": Duration(gap)},
             (one_clock(requests[0], theirs, step),),
             steps=(requests[0], theirs, step),
+            related=(other,),
+        )
+
+
+H26 = rule(
+    "H26",
+    "crossing-attempts",
+    "Two ends called each other at the same time, and one gave way",
+    severity="info",
+    clause="no specification clause: an agreement of the consumers (Lustre, MPI and others settle the race so)",
+    explanation="Each of two hosts sent the other a REQ for the same service before its own had been answered. Two"
+    " connections were under way where one is wanted, so the program on one side refused the other's attempt on purpose"
+    " (REJ 28), and its own came up. The two belong together: this refusal is no failure, and is not counted as one.",
+    false_positives="A refusal for another reason that happened to cross. Not reported when the refusing side's own"
+    " attempt failed as well, nor when it had been answered before the other REQ was sent.",
+    advice="Nothing to do.",
+)
+
+
+@H26.on_event("ENDED", history=rejected)
+def crossing_attempts(connection: Connection, event: Event, context: Context) -> Verdicts:
+    other, reject = connection.crossing, connection.reject
+    if other is None or reject is None or not connection.gave_way():
+        return
+    ours, theirs = of_type(connection, "REQ"), of_type(other, "REQ")
+    if ours and theirs:
+        gap = abs(between(ours[0], theirs[0]))
+        yield Verdict(
+            f"{end_name(connection.active)} and {end_name(connection.passive)} called each other within {duration(gap)}"
+            f" for the same service. {end_name(other.active)} refused this attempt, on purpose as it seems, and its own"
+            f" came up: connection {other.id}.",
+            {"gap": Duration(gap), "instead": other.id},
+            (one_clock(ours[0], theirs[0]), unopposed("meaning")),
+            steps=(theirs[0], ours[0], reject),
             related=(other,),
         )

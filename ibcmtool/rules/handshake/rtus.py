@@ -15,9 +15,9 @@ from ibcmtool.formatting import comm_id, count, duration, end_name, times
 from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, matches
-from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, until
-from ibcmtool.values import CommId, Duration, known
+from ibcmtool.rules.conditions import matches
+from ibcmtool.rules.steps import DISORDER, between, fields_of, heard, how_much_later, of_type, sends, sent_by, until
+from ibcmtool.values import CommId, Duration, FrameNumber, known
 
 H04 = rule(
     "H04",
@@ -34,14 +34,16 @@ H04 = rule(
 )
 
 
-def _unmatched(connection: Connection, step: Step) -> bool:
-    """Whether this RTU names another id than the REP gave."""
-    reply = connection.reply
-    return isinstance(reply, Rep) and reply.local_comm_id != fields_of(step, Rtu).remote_comm_id
+@H04.on_event("ENDED", history=matches("(?=.*p).*U.*"), needs=("request",))
+def rtu_unmatched(connection: Connection, event: Event, context: Context) -> Verdicts:
+    """At the end, as its REP may be captured after it."""
+    for step in connection.steps:
+        if step.message.type == "RTU":
+            return _unmatched(connection, step, context) if step.disposition == "ignored" else ()
+    return ()
 
 
-@H04.on_step("RTU", history=first, when=_unmatched, needs=("request",))
-def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdicts:
+def _unmatched(connection: Connection, step: Step, context: Context) -> Verdicts:
     named = fields_of(step, Rtu).remote_comm_id
     replies = of_type(connection, "REP")
     given = [fields_of(reply, Rep).local_comm_id for reply in replies]
@@ -52,8 +54,8 @@ def rtu_unmatched(connection: Connection, step: Step, context: Context) -> Verdi
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
         {"remote_comm_id": known(CommId, named), "reply_comm_id": known(CommId, given[-1])},
-        (context.witness.complete(connection.passive.address, replies[0].message.time, step.message.time),),
-        steps=(replies[-1], step),
+        (context.witness.silent(connection.passive.address, replies[0].message.time, step.message.time),),
+        steps=(replies[0], step),
     )
 
 
@@ -110,11 +112,12 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         for step in of_type(connection, "REQ")
     )
     yield Verdict(
-        f"{len(tries)} of {allowed} sends of the REP over {duration(span)}, and no RTU, MRA or REJ from"
+        f"{len(tries)} of {allowed} sends of the {sent_by(tries[0])} over {duration(span)}, and no RTU, MRA or REJ from"
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
         (context.witness.complete(connection.active.address, tries[0].message.time, event.time),),
+        "info" if connection.late_duplicate_of else None,  # a phantom, that nobody asked for (T07)
         steps=(tries[0], tries[-1]),
     )
 
@@ -133,14 +136,18 @@ def rtu_unseen(connection: Connection, event: Event, context: Context) -> Verdic
     elif silence <= wait + wait // 4:
         return  # the capture ends before the RTU had to be there
     elif data is not None:
-        proof = f"data (frame {data.frame}) shows that the connection works"
+        proof = f"data ({context.frame(data)}) shows that the connection works"
     else:
         proof = (
             f"the REP was not repeated in the {duration(silence)} that followed: it arrived, or the passive side ended"
         )
     yield Verdict(
         f"No RTU was captured, but {proof}.",
-        {"sends": len(tries), "dreqs": len(dreqs), "data_frame": data.frame if data is not None else None},
+        {
+            "sends": len(tries),
+            "dreqs": len(dreqs),
+            "data_frame": FrameNumber(data.file, data.frame) if data is not None else None,
+        },
         () if dreqs or data is not None else (weakened("complete"),),
         steps=(tries[0], *dreqs[:1]),
         severity="info",
@@ -228,7 +235,10 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     rtu, last = rtus[0], replies[-1].message.time
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
     renewed = min(requests, default=event.time + 1)
+    if connection.closed is not None:
+        renewed = min(renewed, connection.closed)  # what comes later was delayed on its way
     late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
+    late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
     if not late or gave_up != (event.kind == "REP_EXHAUSTED"):
@@ -236,7 +246,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     arrived = any(copy.file != rtu.message.file and copy.time + DISORDER < last for copy in rtu.sightings)
     gaps = [between(rtu, reply) for reply in late]
     yield Verdict(
-        f"REP sent again {times(len(late))} after the RTU, {how_much_later(gaps)}"
+        f"{sent_by(late[0])} was sent again {times(len(late))} after the RTU, {how_much_later(gaps)}"
         + (": the RTU was captured on its way twice, but not taken" if arrived else ": the RTU did not get through")
         + (f" ({count(len(rtus), 'RTU')} captured)." if len(rtus) > 1 else ".")
         + (

@@ -11,7 +11,8 @@ from ibcmtool.formatting import address, duration, end_name, qpn
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches
-from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends
+from ibcmtool.rules.silence import reported
+from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, sender_of, sends, sent_by
 from ibcmtool.values import Duration
 
 NOTABLE: Final = 1_000_000_000  # ns; what is answered sooner is not late by any timer in use
@@ -76,11 +77,13 @@ def _drep_missing(
     span, retries = between(tries[0], tries[-1]), max_cm_retries(connection.request)
     allowed = None if retries is None else retries + 1
     responsive = heard(context, connection, PEER[role])
+    icmp = reported(context, tries[0])
     sent = f"{len(tries)}" if allowed is None else f"{len(tries)} of {allowed}"
     yield Verdict(
-        f"{sent} sends of the {role} side's DREQ over {duration(span)}, and no DREP from"
+        f"{sent} sends of the {sent_by(tries[0])} over {duration(span)}, and no DREP from"
         f" {end_name(connection.peer(role))} was captured."
         + ("" if responsive else " Nothing of that address was: perhaps only one direction is captured.")
+        + (f" {icmp[0][:1].upper()}{icmp[0][1:]}." if icmp else "")
         + _asked_again_at_last(context, connection, role, tries),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span)},
         (
@@ -97,14 +100,13 @@ def _drep_missing(
 
 def _asked_again_at_last(context: Context, connection: Connection, role: Role, dreqs: list[Step]) -> str:
     """Whether the sender of the DREQs has asked its peer for a new connection since, and had waited for the retries."""
-    request = context.restarts.next_request(connection, role)
-    if request is None or between(dreqs[-1], request) <= 0:
+    request = context.restarts.next_request(connection, role, dreqs[-1].message.time)
+    if request is None:
         return ""
     after, rest = between(dreqs[0], request), between(dreqs[-1], request)
     waited = rest * 10 >= response_wait(connection.request, role).minimum * 9
-    return f" Its next REQ came {duration(after)} after the first DREQ (frame {request.message.frame})" + (
-        ": so long it had waited for the DREP." if waited else "."
-    )
+    text = f" The next REQ of {address(request.message.source)} came {duration(after)} after the first DREQ"
+    return f"{text} ({context.frame(request.message)})" + (": so long it had waited for the DREP." if waited else ".")
 
 
 def _released(connection: Connection, role: Role) -> str:
@@ -155,10 +157,17 @@ def drep_late(connection: Connection, step: Step, context: Context) -> Verdicts:
     if connection.established is None or dreq.sender != PEER[sender] or gap <= wait + wait // SLACK:
         return
     if context.covered(connection, dreq.message.time, step.message.time):
+        gapless = context.witness.complete(dreq.message.source, dreq.message.time, step.message.time)
+        name = end_name(connection.peer(sender))
+        again = (
+            f"Messages of {name} are missing in between: it repeated the DREQ, it seems, and that was lost on its way."
+            if gapless.strength == "weakened"
+            else f"{name} did not repeat it after {duration(wait)}: its owner had destroyed the connection by then, it"
+            " seems."
+        )
         yield Verdict(
-            f"DREP {duration(gap)} after the only DREQ, which {end_name(connection.peer(sender))} did not repeat after"
-            f" {duration(wait)}: its owner had destroyed the connection by then, it seems. Until the DREP"
-            f" {end_name(connection.end(sender))} held its half of the connection.",
+            f"DREP {duration(gap)} after the only DREQ captured. {again} Until the DREP"
+            f" {end_name(connection.end(sender))} held its half of the connection, or the DREP was under way.",
             {"gap": Duration(gap), "timeout": Duration(wait)},
             (unopposed("complete"),),
             steps=(dreq, step),

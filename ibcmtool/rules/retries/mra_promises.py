@@ -1,10 +1,11 @@
-"""R06, R15: what an MRA promised, and the time that it took (IBA 12.6.6)."""
+"""R06, R15, R17: what an MRA promised, and the time that it took (IBA 12.6.6)."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Final
 
+from ibcmtool import services
 from ibcmtool.connections.codes import MRA_OF_REQ
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
@@ -13,12 +14,13 @@ from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import matches, rej_reason, with_mra
-from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of
+from ibcmtool.rules.conditions import matches, rej_reason, timed_out, with_mra
+from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of, sent_by
 from ibcmtool.values import Duration
 
 ENDINGS: Final = ("REJ", "DREQ", "DREP")
 ANSWERS_LOST: Final = 7  # so many in a row may be lost on the way
+HANGS: Final = " Its CM is alive and has the REQ; its program never answered."
 ASKED_AGAIN: Final = " The other side asked again in between: an earlier answer may have been lost."
 
 R06 = rule(
@@ -50,14 +52,12 @@ def mra_promise_late(connection: Connection, step: Step, context: Context) -> Ve
     gap, promised = between(mra, step), exponent(timeout)
     if gap <= promised or not context.covered(connection, mra.message.time, step.message.time):
         return
-    asked_again = 1 <= _asked_again(connection, mra, sender_of(step)) <= ANSWERS_LOST
+    doubt = _doubt(connection, mra, sender_of(step), promised, gap)
     yield Verdict(
-        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}."
-        + (ASKED_AGAIN if asked_again else ""),
+        f"{step.message.type} came {duration(gap)} after the MRA that promised it within {duration(promised)}.{doubt}",
         {"gap": Duration(gap), "service_timeout": timeout, "promised": Duration(promised)},
-        (weakened("received") if asked_again else one_clock(mra, step),),
+        (weakened("received") if doubt else one_clock(mra, step),),
         steps=(mra, step),
-        severity="info" if asked_again else None,
     )
 
 
@@ -85,13 +85,13 @@ def mra_promise_forgotten(connection: Connection, event: Event, context: Context
         if waited <= promised or _settled(connection, mra, role, promised):
             continue
         doubt = _doubt(connection, mra, role, promised, waited)
+        hangs = HANGS if role == "passive" and fields_of(mra, Mra).message_mraed == MRA_OF_REQ else ""
         yield Verdict(
-            f"The {role} side's MRA promised an answer within {duration(promised)}; none was captured in the"
-            f" {duration(waited)} that followed.{doubt}",
+            f"{sent_by(mra)} promised an answer within {duration(promised)}; none was captured in the"
+            f" {duration(waited)} that followed.{hangs}{doubt}",
             {"service_timeout": timeout, "promised": Duration(promised), "waited": Duration(waited)},
             ((weakened if doubt else unopposed)("complete"),),
             steps=(mra,),
-            severity="info" if doubt else None,
         )
 
 
@@ -106,7 +106,7 @@ def _settled(connection: Connection, mra: Step, role: Role, promised: int) -> bo
 
 
 def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited: int) -> str:
-    """Why the answer that is missing may have been given all the same; empty if that is unlikely."""
+    """Why the answer may have been given in time all the same; empty if that is unlikely."""
     asked_again = _asked_again(connection, mra, role)
     if asked_again:
         return ASKED_AGAIN if asked_again <= ANSWERS_LOST else ""
@@ -115,7 +115,10 @@ def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited:
     wait = response_wait(connection.request, PEER[role]).nominal
     if sends > (max_cm_retries(connection.request) or 0) or waited <= promised + wait + wait // SLACK:
         return ""
-    return f" Nor was the {question} sent again: its sender ended, or the capture lacks messages."
+    return (
+        f" Nor was the {question} sent again meanwhile: its sender ended, the capture lacks messages, or its clock was"
+        " set forward."
+    )
 
 
 R15 = rule(
@@ -149,12 +152,49 @@ def mra_stretched(connection: Connection, step: Step, context: Context) -> Verdi
     passive, accepted = end_name(connection.passive), step.message.type == "REP"
     gaps = [between(earlier, later) for earlier, later in pairwise(requests)]
     again = f" The REQ came again after {listed([duration(gap) for gap in gaps])}, as timer and MRA say."
+    said = "" if accepted else services.refusal_words(connection, step.message)
+    refusal = f"REJ (reason {rej_reason(step)}{': ' + said if said else ''})"
     yield Verdict(
-        f"{'REP' if accepted else f'REJ (reason {rej_reason(step)})'} {duration(took)} after the"
+        f"{'REP' if accepted else refusal} {duration(took)} after the"
         f" {f'first of {len(requests)} REQs' if gaps else 'REQ'}: {passive} had asked for {duration(asked)} by an MRA"
-        f" (frame {mra.message.frame}), and kept to it." + (again if gaps else ""),
+        f" ({context.frame(mra.message)}), and kept to it." + (again if gaps else ""),
         {"took": Duration(took), "asked": Duration(asked), "gaps": [Duration(gap) for gap in gaps]},
         steps=(requests[0], mra, step),
         advice=f"Look at why the consumer of {passive} takes so long to {'accept' if accepted else 'refuse'} (backlog,"
         " resources, a blocked event loop).",
     )
+
+
+R17 = rule(
+    "R17",
+    "program-never-answered",
+    "A target's CM has the REQ, but its program never answered",
+    severity="info",
+    clause="IBA 12.6.6; Linux cm_dup_req_handler (MRA for a repeated REQ), ib_destroy_cm_id (REJ 4)",
+    explanation="The REQ came again, and the target's CM asked for time with an MRA: in Linux the kernel does so by"
+    " itself as long as the program has neither accepted nor refused. Then nothing more came, and the requester gave"
+    " up (REJ 4) before the time asked for was over. Network, host and CM of the target are sound; its program hangs,"
+    " or is slower than the requester's patience. An MRA whose time went by is R06.",
+    false_positives="An answer that the capture missed (QP1 PSNs of the target tell). The requester may have been"
+    " stopped: its program, not the REQ, chose when to give up.",
+    advice="On the target, see what the listening program does (blocked event loop, full backlog, a debugger): it has"
+    " the connection request and does not take it.",
+)
+
+
+@R17.on_step("REJ", history=matches(r"Q[Q^m]*m[Q^m]*J"), when=timed_out)
+def program_never_answered(connection: Connection, step: Step, context: Context) -> Verdicts:
+    first, mra = connection.steps[0], of_type(connection, "MRA")[-1]
+    fields, wait = fields_of(mra, Mra), response_wait(connection.request, "active").nominal
+    if fields.message_mraed != MRA_OF_REQ or fields.service_timeout is None:
+        return
+    asked, waited = exponent(fields.service_timeout) + wait, between(mra, step)
+    if 0 < waited <= asked and context.covered(connection, mra.message.time, step.message.time):
+        yield Verdict(
+            f"The CM of {end_name(connection.passive)} has the REQ and asked for time (MRA, frame {mra.message.frame});"
+            f" its program never answered. The requester gave up (REJ 4) {duration(between(first, step))} after its"
+            f" REQ, {duration(waited)} into the {duration(asked)} that the MRA makes it wait.",
+            {"gave_up_after": Duration(between(first, step)), "waited": Duration(waited), "asked": Duration(asked)},
+            (context.witness.complete(connection.passive.address, mra.message.time, step.message.time),),
+            steps=(first, mra, step),
+        )

@@ -18,6 +18,7 @@ from ibcmtool.rules.steps import DISORDER, between, gave_up, sender_of
 from ibcmtool.values import Duration, Evidence
 
 # What gives the answering side its time.
+AT_ONCE: Final = 20  # an answer in such a part of the time allowed is to the message just before it
 ALLOWANCES: Final[dict[Role, str]] = {
     "passive": "the Remote CM Response Timeout with its path",
     "active": "the Local CM Response Timeout",
@@ -33,11 +34,12 @@ R04 = rule(
     " packet lives of the path come on top. A first REP, REJ or MRA later than that after the last REQ allowed is a"
     " warning; after an earlier one it is information, as the active side has sent it again since and the capture"
     " lacks that. If it is late only by the first REQ, the earlier ones may have been lost: information (Linux sends"
-    " an MRA only for a repeated REQ, in 7.2 as before, so an MRA tells that the first did arrive).",
+    " an MRA only for a repeated REQ, in 7.2 as before, so an MRA tells that the first did arrive). If the last one was"
+    " answered at once, they or their answers were lost, and the finding says so.",
     false_positives="Captured at the active end, the round trip is counted in (two packet lives are granted). REQs"
-    " lost behind the capture point, or repeated and not captured, look like slowness (never certain). If the capture"
-    " begins with the REQ, an MRA may have come before it (information only). Not reported when the requester had"
-    " given up (H02).",
+    " lost behind the capture point, or repeated and not captured, look like slowness (never certain); REQs that"
+    " another input shows not to have arrived do not count (C05). If the capture begins with the REQ,"
+    " an MRA may have come before it (information only). Not reported when the requester had given up (H02).",
     advice="Look at the accepting consumer (slow accept, full backlog), or raise the requester's response timeout.",
 )
 
@@ -46,7 +48,7 @@ R04 = rule(
 def passive_too_slow(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or response_wait(connection.request, "active").assumed:
         return
-    asked = _answered(connection, step, "REQ")
+    asked = _seen_as_far(context, _answered(connection, step, "REQ"))
     if not asked or (step.message.type == "REP" and gave_up(connection, step) is not None):
         return
     if context.covered(connection, asked[0].message.time, step.message.time):
@@ -64,8 +66,8 @@ R05 = rule(
     explanation="The Local CM Response Timeout of the REQ is what the passive side may expect of the active one. A"
     " first RTU, REJ or MRA later than that after the last REP allowed is a warning; after an earlier one it is"
     " information, as the passive side has sent it again since and the capture lacks that. If it is late only by the"
-    " first REP, the earlier ones may have been lost: information. REPs that were followed by a repeated REQ were lost"
-    " and do not count.",
+    " first REP, the earlier ones may have been lost: information, and if the last one was answered at once, they were."
+    " REPs that were followed by a repeated REQ, or that another input shows not to have arrived, do not count.",
     false_positives="Captured at the passive end, the round trip is counted in; Linux has no path time on this side."
     " REPs lost behind the capture point look like slowness.",
     advice="Look at the connecting consumer between REP and RTU (QP set-up, blocked event loop), or at the path to it.",
@@ -82,7 +84,7 @@ def _slow_active(connection: Connection, step: Step) -> bool:
 def active_too_slow(connection: Connection, step: Step, context: Context) -> Verdicts:
     if timed_out(connection, step):
         return  # gave up: no REP had arrived that it could have answered
-    asked = _answered(connection, step, "REP")
+    asked = _seen_as_far(context, _answered(connection, step, "REP"))
     if asked and context.covered(connection, asked[0].message.time, step.message.time):
         yield from _late(connection, step, asked)
 
@@ -107,6 +109,22 @@ def _answered(connection: Connection, step: Step, question: str) -> list[Step]:
         elif earlier.sender == step.sender:
             ahead = earlier
     return asked
+
+
+def _seen_as_far(context: Context, asked: list[Step]) -> list[Step]:
+    """Those of some sends that got as far as the last: another one was lost where an input saw the last, but not it."""
+    if not context.coverage.several or not asked:
+        return asked
+    places = context.coverage.places()
+
+    def seen(step: Step) -> set[int]:
+        return {places[step.message.file], *(places[one.file] for one in step.sightings)}
+
+    def lost(step: Step) -> bool:
+        time = step.message.time
+        return any(context.coverage.place_covers(place, time, time) for place in seen(asked[-1]) - seen(step))
+
+    return [step for step in asked if not lost(step)]
 
 
 def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool = False) -> Verdicts:
@@ -138,9 +156,16 @@ def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool
             severity="info" if doubtful else None,
         )
     elif since_first > allowed:
+        at_once = kind != "MRA" and since_last * AT_ONCE <= allowed
         yield Verdict(
-            f"First answer ({kind}) {duration(since_first)} after the first of {len(asked)} {question}s;"
-            f" {allowance} allows {duration(allowed)}: the {side} side was slow, or earlier {question}s were lost.",
+            f"First answer ({kind}) {duration(since_first)} after the first of {len(asked)} {question}s, "
+            + (
+                f"but {duration(since_last)} after the last: the earlier {question}s or their answers were lost, the"
+                f" {side} side was not slow."
+                if at_once
+                else f"{duration(since_last)} after the last; {allowance} allows {duration(allowed)}: the {side} side"
+                f" was slow, or earlier {question}s or their answers were lost."
+            ),
             evidence,
             ((unopposed if kind == "MRA" else weakened)("received"),),
             steps=(asked[0], step),

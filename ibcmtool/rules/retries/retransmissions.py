@@ -177,8 +177,11 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
     mras = of_type(connection, "MRA", sender=PEER[sender_of(step)])
     count = sum(fields_of(old, Mra).message_mraed == fields.message_mraed for old in mras)
     arrived = any(copy.file != mra.message.file for copy in mra.sightings)
-    # The wait that an MRA had asked for may lie before the capture: Linux heeds the first one only.
-    ignores = arrived or (count > MRAS_LOST and connection.opened - context.start > promised)
+    # Some apply an MRA once: one longer wait, which may lie before the capture, tells that they heed them.
+    waits = [between(a, b) for a, b in pairwise(sends(connection, step))]
+    heeded = any(wait * 10 >= promised * EARLY_TENTHS for wait in waits)
+    seen_whole = connection.opened - context.start > promised or mras[0] is mra
+    ignores = not heeded and seen_whole and (arrived or count > MRAS_LOST)
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"
         f" {duration(exponent(fields.service_timeout))}: "

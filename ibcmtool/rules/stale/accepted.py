@@ -6,16 +6,18 @@ one in the receiver's timewait, on which the two readings of the specification p
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from ibcmtool.analysis import Severity
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.evidence import Ground, established, timer, weakened
+from ibcmtool.evidence import Ground, begun, established, in_order, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, End, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, refused_as_stale
 from ibcmtool.rules.stale.holders import held, in_peer_timewait, last_message, numbers
-from ibcmtool.rules.steps import of_type
+from ibcmtool.rules.steps import DISORDER, of_type
 from ibcmtool.values import Duration, Qpn
 
 S01 = rule(
@@ -98,7 +100,7 @@ def _still_held(
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
     return [
-        witness.complete(owner.address, then, offer.message.time),
+        witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
         witness.same_machine(old.peer(conflict.owner), holder, then, now),
@@ -149,8 +151,6 @@ S06 = rule(
 def timewait_req_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or context.policy == "strict":
         return
-    if not context.witness.in_order(step.message.file):
-        return  # the refusal may have come before the close
     if not any(c.same_peer and c.peer_state not in CLOSED_STATES for c in connection.request_conflicts):
         yield from _in_timewait(connection, step, context, "refused it with REJ 10", "warning")
 
@@ -179,31 +179,48 @@ def timewait_req_ignored(connection: Connection, event: Event, context: Context)
     last = steps[-1].message.time
     due = min(event.time, last + response_wait(connection.request, "active").nominal)
     if len(steps) == len(connection.steps) and context.covered(connection, last, due):  # only the REQ, repeated
-        for verdict in _in_timewait(connection, steps[-1], context, "left it unanswered", "info"):
-            yield verdict._replace(rests_on=(weakened("complete"),))
+        for verdict in _in_timewait(connection, steps[0], context, "left it unanswered", "info"):
+            yield verdict._replace(rests_on=(weakened("complete"),), steps=(steps[0], steps[-1]))
 
 
 def _in_timewait(connection: Connection, answer: Step, context: Context, what: str, severity: Severity) -> Verdicts:
     """The verdict on a REQ whose QPN is in the receiver's timewait, and which was answered like that."""
     if not connection.request_conflicts:
         return
-    # One that was refused may come again when timewait is over: the newest is the one that was answered.
-    sent = of_type(connection, "REQ")
-    requests = [step for step in sent if step.message.time <= answer.message.time] or sent
-    request = requests[-1 if connection.reject is not None and connection.reject is not answer else 0]
-    found = in_peer_timewait(connection.request_conflicts, request.message.time, context)
+    request, time = _answered(connection, answer)
+    found = in_peer_timewait(connection.request_conflicts, time, context)
     if found is None:
         return
     old, holder, timewait = found
-    number, after = connection.active.qpn or 0, request.message.time - timewait.start
+    number, after = connection.active.qpn or 0, time - timewait.start
     length = timewait.likely - timewait.start
+    close = next((step for step in reversed(old.steps) if step.message.time <= timewait.start), old.steps[-1])
+    if any(copy.time > timewait.start for step in of_type(old, "REQ") for copy in step.sightings):
+        return  # that copy may have been accepted anew
     yield Verdict(
         f"REQ with QPN {qpn(number)} came {duration(after)} after connection {old.id} was closed, inside "
         f"{end_name(holder)}'s timewait of {duration(length)}, and {end_name(connection.passive)} {what}.",
         {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
-        (timer(timewait),),
+        (
+            timer(timewait),
+            in_order(close.message, answer.message),
+            begun(old, holder, timewait, time),
+            *(() if context.one_place(close, request) else (weakened("order"),)),
+        ),
         severity,
         steps=(request, answer) if answer is not request else (request,),
         related=(old,),
         policy=context.policy,
     )
+
+
+def _answered(connection: Connection, answer: Step) -> tuple[Step, int]:
+    """The REQ that was answered, and when it came: the last one before the answer, as others may have been lost.
+
+    It may have come several times by one packet, if the network doubled it.
+    """
+    sent = of_type(connection, "REQ")
+    times = [(time, step) for step in sent for time in (step.message.time, *(copy.time for copy in step.sightings))]
+    asked = [one for one in times if one[0] <= answer.message.time + DISORDER] or times[:1]
+    time, request = max(asked, key=itemgetter(0))
+    return request, time

@@ -116,15 +116,17 @@ def half_open(connection: Connection, event: Event, context: Context) -> Verdict
         return
     for role in ("active", "passive"):
         gone: Role = PEER[role]
-        left = _left(connection, gone)
-        if left is None:
+        goodbye = _left(connection, gone)
+        if goodbye is None:
             continue
+        left = goodbye.message.time
         wait = response_wait(connection.request, role).nominal
         data = connection.last_data.get(role)
         last = [s for s in connection.steps if s.sender == role and s.message.type in ("REP", "RTU", "LAP", "APR")]
         sent = max([s.message.time for s in last] + ([data.time] if data else []), default=0)
         if sent > left + wait and context.covered(connection, left, sent):
             steps = tuple(last[-1:]) or tuple(connection.steps[-1:])
+            together = context.one_place(goodbye, steps[0])
             yield Verdict(
                 f"{end_name(connection.end(gone))} let go of the connection, but {end_name(connection.end(role))} "
                 f"still sent on it {duration(sent - left)} later.",
@@ -133,19 +135,21 @@ def half_open(connection: Connection, event: Event, context: Context) -> Verdict
                     "timeout": Duration(wait),
                     "by_data": bool(data and data.time == sent),
                 },
-                (unopposed("received"),),
+                ((unopposed if together else weakened)("received"),),
                 steps=steps,
                 advice=f"Close the connection on {end_name(connection.end(role))}, or wait until its transport "
                 "retries put the QP into error.",
             )
 
 
-def _left(connection: Connection, role: Role) -> int | None:
-    """When this end showed that it gave up, or None: by its own REJ, or by its last DREQ."""
-    if connection.reject is not None and connection.reject.sender == role:
-        return connection.reject.message.time
+def _left(connection: Connection, role: Role) -> Step | None:
+    """How this end showed that it gave up, or None: by its own REJ, or by its last DREQ."""
+    reject = connection.reject
+    if reject is not None and reject.sender == role:
+        again = any(request.message.time > reject.message.time for request in of_type(connection, "REQ"))
+        return None if again else reject
     dreqs = of_type(connection, "DREQ", sender=role)
-    return dreqs[-1].message.time if dreqs and not of_type(connection, "DREP") else None
+    return dreqs[-1] if dreqs and not of_type(connection, "DREP") else None
 
 
 S12 = rule(
@@ -212,14 +216,14 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
 
 def _came_back(context: Context, connection: Connection, role: Role, dreq: Step) -> str:
     """What is known of a new attempt since the unanswered DREQ of `role`; empty if there was none."""
-    request = context.restarts.next_request(connection, role)
+    request = context.restarts.next_request(connection, role, dreq.message.time)
     if request is None:
         return ""
     after = request.message.time - dreq.message.time
     number, before = fields_of(request, Req).local_qpn, connection.end(role).qpn
-    if after <= 0 or number is None or number == before:
+    if number is None or number == before:
         return ""  # with the same QPN it is a matter of S01 and S02
     return (
-        f" It is back since (REQ after {duration(after)}, frame {request.message.frame}) with QPN {qpn(number)} "
+        f" It is back since (REQ after {duration(after)}, {context.frame(request.message)}) with QPN {qpn(number)} "
         f"instead of {qpn(before or 0)}, so that its peer has no reason to call it stale."
     )

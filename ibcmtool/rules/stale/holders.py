@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ibcmtool.model import Conflict, Connection, End, Timewait
+from ibcmtool.model import PEER, Conflict, Connection, End, Timewait
 from ibcmtool.rules.context import Context
 from ibcmtool.values import Duration, Guid, Qpn, Value
 
@@ -31,9 +31,25 @@ def in_peer_timewait(
         old, holder = conflict.other, conflict.other.peer(conflict.owner)
         if not conflict.same_peer or conflict.peer_state != "TIMEWAIT" or holder.timewait is None:
             continue
-        if time < holder.timewait.minimum and context.covered(old, last_activity(old, time), time):
+        if holder.timewait.start <= time < holder.timewait.minimum and context.covered(
+            old, last_activity(old, time), time
+        ):
             return old, holder, holder.timewait
     return None
+
+
+def also_held(refused: Connection, conflict: Conflict, context: Context) -> list[Connection]:
+    """The other connections of the same two hosts from before a refused attempt that its holder keeps established."""
+    old, owner = conflict.other, conflict.other.end(conflict.owner).address
+    holder = old.peer(conflict.owner).address
+    found = {
+        other.id: other
+        for other in context.comm_ids.between(owner, holder)
+        if other is not old and other.opened < refused.opened and other.stale_by is None
+        for role in PEER
+        if other.end(role).address == holder and other.end(role).state == "ESTABLISHED"
+    }
+    return [found[number] for number in sorted(found)]
 
 
 def numbers(conflict: Conflict, time: int) -> dict[str, Value]:

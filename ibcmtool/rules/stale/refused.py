@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
-from ibcmtool.formatting import address, duration, end_name, qpn, times
-from ibcmtool.model import PEER, Conflict, Connection, Event, Step
+from ibcmtool.formatting import address, count, duration, end_name, qpn, times
+from ibcmtool.formatting import numbers as listed_numbers
+from ibcmtool.model import PEER, Conflict, Connection, End, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
-from ibcmtool.rules.conditions import first, refused_as_stale
-from ibcmtool.rules.stale.holders import last_message, numbers
-from ibcmtool.rules.steps import DISORDER, between, conflicts, of_type, sender_end
+from ibcmtool.rules.conditions import first, refused_as_stale, rejected
+from ibcmtool.rules.stale.holders import also_held, last_message, numbers
+from ibcmtool.rules.steps import DISORDER, between, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
-from ibcmtool.values import Duration, Time, Value
+from ibcmtool.values import Duration, FrameNumber, Value
 
+MOST_NAMED: Final = 8  # other old connections, by number
 BESIDE: Final = 1_000_000_000  # ns after a stale refusal in which S13 sees a connection with it
 
 S02 = rule(
@@ -39,39 +42,72 @@ S02 = rule(
 )
 
 
+class Elsewhere(NamedTuple):
+    """A refusal because of a connection that was made from another address."""
+
+    role: Role  # of the end that was refused
+    conflict: Conflict
+    dreq: Step | None
+
+
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
-    conflict, reject = _conflict_with(connection, event.related), connection.reject
-    if reject is None or conflict is None:
+    for role, conflict in connection.conflicts():
+        if conflict.other is not event.related:
+            continue
+        if conflict.other.end(conflict.owner).address == connection.end(role).address:
+            yield from _refused(connection, role, conflict, event.step, context)
+        else:
+            context.memory["S02"].setdefault(connection.id, []).append(Elsewhere(role, conflict, event.step))
+
+
+# Whether the other address is another machine with the same CA GUID (X12) shows afterwards.
+@S02.on_event("ENDED", history=rejected)
+def stale_refused_elsewhere(connection: Connection, event: Event, context: Context) -> Verdicts:
+    refusals: list[Elsewhere] = context.memory["S02"].pop(connection.id, [])
+    reject = connection.reject
+    if reject is None:
         return
-    kind = "REQ" if reject.sender == "passive" else "REP"
+    for role, conflict, dreq in refusals:
+        old = conflict.other
+        if old.stale_by is connection and old.outcome != "stale":
+            continue  # its owner has answered since: another machine
+        if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
+            continue  # who lived on while the other one spoke cannot be known
+        if not context.witness.two_machines(conflict, connection.end(role), reject.message.time):
+            yield from _refused(connection, role, conflict, dreq, context)
+
+
+def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step | None, context: Context) -> Verdicts:
+    """The verdict on the refusal of the end in this role, and on the DREQ that followed on the old connection."""
+    reject, kind = connection.reject, "REQ" if role == "active" else "REP"
     sent = of_type(connection, kind)
-    if not sent:
+    if not sent or reject is None or reject.sender == role:
         return
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
-    evidence = numbers(conflict, refused.message.time)
+    evidence: dict[str, Value | Sequence[Value]] = {**numbers(conflict, refused.message.time)}
     if conflict.other.stale_by is connection:
-        yield _first_refusal(event, conflict, kind, (refused, reject), evidence, context)
+        yield _first_refusal(connection, dreq, conflict, kind, (refused, reject), evidence, context)
     else:
         yield _further_refusal(conflict, kind, (refused, reject), evidence)
 
 
 def _conflict_with(connection: Connection, old: Connection | None) -> Conflict | None:
-    return next((conflict for _, conflict in conflicts(connection) if conflict.other is old), None)
+    return next((conflict for _, conflict in connection.conflicts() if conflict.other is old), None)
 
 
 def _first_refusal(
-    event: Event,
+    connection: Connection,
+    dreq: Step | None,
     conflict: Conflict,
     kind: str,
     steps: tuple[Step, Step],
-    evidence: dict[str, Value],
+    evidence: dict[str, Value | Sequence[Value]],
     context: Context,
 ) -> Verdict:
     """The attempt that proved the old connection stale: who holds it, since when and until when."""
-    connection, old, dreq = event.connection, conflict.other, event.step
-    refused, reject = steps
+    old, (refused, reject) = conflict.other, steps
     asker = connection.active if kind == "REQ" else connection.passive
     owner, holder = end_name(old.end(conflict.owner)), end_name(old.peer(conflict.owner))
     number, time = qpn(old.end(conflict.owner).qpn or 0), refused.message.time
@@ -81,28 +117,32 @@ def _first_refusal(
     )
     until = f"{holder} lets go of connection {old.id} when its consumer closes it or its QP fails"
     if dreq is not None:
-        budget = retry_budget(old.request, PEER[conflict.owner])
-        after, frame = dreq.message.time - reject.message.time, dreq.message.frame
-        evidence["dreq_frame"] = frame
+        after = dreq.message.time - reject.message.time
+        evidence["dreq_frame"] = FrameNumber(dreq.message.file, dreq.message.frame)
         evidence["dreq_after"] = Duration(after)
-        evidence["lets_go_at_the_latest"] = Time(dreq.message.time + budget)
-        sentence += f" The DREQ that must follow came after {duration(after)} (frame {frame})."
+        evidence["retry_budget"] = Duration(retry_budget(old.request, PEER[conflict.owner]))
+        sentence += f" The DREQ that must follow came after {duration(after)} ({context.frame(dreq.message)})."
         if dreq.message.destination != refused.message.source:
             to, source = address(dreq.message.destination), address(refused.message.source)
             sentence += (
                 f" It goes to {to}, where connection {old.id} was made from, while this {kind} came from {source}."
             )
-        until = (
-            f"{holder} lets go of connection {old.id} when its DREQ is answered, at the latest {duration(budget)} "
-            "after it"
-        )
+        until = f"{holder} lets go of connection {old.id} when its DREQ is answered or its retries have run out"
+        if kind == "REQ":
+            until += f" (connection {connection.id} has the earliest safe retry)"
     elif conflict.peer_state == "DREQ_SENT":
         sentence += f" {holder} is already trying to close it: its DREQ is unanswered."
         until = f"{holder} lets go of connection {old.id} when its DREQ is answered or retried to the end"
+    others = also_held(connection, conflict, context)
+    if others:
+        evidence["other_connections"] = [other.id for other in others[:MOST_NAMED]]
+    cause = "reboot, crash, kill, loss); its uptime and log show which."
+    if old.end(conflict.owner).restarted is not None:
+        cause = "it rebooted or reloaded its driver); its log says why."
     advice = (
         f"Now: connect with another QPN, which is accepted at once, or wait. {until}; until then QPN {number} is "
-        f"refused. Then: {owner} left connection {old.id} without a DREQ that arrived (reboot, crash, kill, loss); its "
-        "uptime and log show which."
+        f"refused.{_others(others, old.peer(conflict.owner), old.end(conflict.owner))} Then: {owner} left connection "
+        f"{old.id} without a DREQ that arrived ({cause}"
     )
     if kind == "REQ":
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
@@ -111,6 +151,20 @@ def _first_refusal(
     if reject.message.time - last < DISORDER and not context.witness.in_order(reject.message.file):
         said.append(Ground("order", "weakened", "messages are out of order around the refusal"))
     return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
+
+
+def _others(others: Sequence[Connection], holder: End, owner: End) -> str:
+    """What else the holder keeps of the host that lost a connection."""
+    if not others:
+        return ""
+    more = f" and {count(len(others) - MOST_NAMED, 'other')}" if len(others) > MOST_NAMED else ""
+    named = listed_numbers([other.id for other in others[:MOST_NAMED]])
+    shown = any(end.restarted is not None for other in others for end in (other.active, other.passive))
+    return (
+        f" {end_name(holder)} holds {count(len(others), 'older connection')} with {address(owner.address)} besides"
+        f" ({named}{more}), stale as well {'as' if shown else 'if'} that host restarted: REQs with their QPNs will be"
+        " refused, too."
+    )
 
 
 def _since(old: Connection, time: int) -> str:
@@ -123,7 +177,9 @@ def _since(old: Connection, time: int) -> str:
     )
 
 
-def _further_refusal(conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value]) -> Verdict:
+def _further_refusal(
+    conflict: Conflict, kind: str, steps: tuple[Step, Step], evidence: dict[str, Value | Sequence[Value]]
+) -> Verdict:
     """A later attempt, refused because of the same old connection."""
     old, time = conflict.other, steps[0].message.time
     holder = end_name(old.peer(conflict.owner))
@@ -220,6 +276,8 @@ def closed_beside_stale(connection: Connection, step: Step, context: Context) ->
         return
     reject, refused = refusals[port]
     gap = between(reject, step)
+    if any(context.witness.two_machines(c, refused.end(role), refused.opened) for role, c in refused.conflicts()):
+        return  # nothing was stale (X12)
     if gap <= BESIDE and refused.service_id == connection.service_id:
         sender = end_name(sender_end(connection, step))
         yield Verdict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.connection_index import CLOSED_STATES
-from ibcmtool.connections.timers import response_wait
+from ibcmtool.connections.release import safe_retry
 from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.packets import Address
@@ -13,6 +13,7 @@ from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import refused_as_stale, rejected
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import Duration, Qpn, Time, Value
+from ibcmtool.values import known as known_value
 
 REPEATED_REFUSALS: Final = 3  # it speaks from the next one on
 REFUSED_QPNS_KEPT: Final = 4096
@@ -26,7 +27,7 @@ S09 = rule(
     explanation="More than three REQs with the same QPN from the same CA were refused with REJ 10: the receiver does"
     " not get rid of the old connection. Its DREQ is not answered (or the answer is ignored), or it sends none (S03)."
     " Reported when no further attempt is expected, with all that were counted.",
-    false_positives="Two machines with the same CA GUID.",
+    false_positives="Two machines with the same CA GUID, where that does not show (else X12 says so).",
     advice="Stop retrying with this QPN: another QPN gets through at once. If it must be this one, wait until the"
     " receiver lets go of the old connection: its DREQ retries run out (up to about 70 s with upstream Linux, 270 s"
     ' with MLNX OFED), or its program ends the connection (nvmet logs "ctrl N keep-alive timer (N seconds)'
@@ -63,13 +64,16 @@ def stale_again(connection: Connection, event: Event, context: Context) -> Verdi
     if known is None or known.newest != connection.id:
         return
     del memory[key]
-    if known.refusals > REPEATED_REFUSALS:
+    cloned = any(
+        context.witness.two_machines(c, connection.active, connection.opened) for c in connection.request_conflicts
+    )
+    if known.refusals > REPEATED_REFUSALS and not cloned:
         yield _over_and_over(connection, known)
 
 
-def _key(connection: Connection) -> tuple[int | None, int | None, Address]:
+def _key(connection: Connection) -> tuple[Address, int | None, Address]:
     """Whose QPN is refused, and by whom."""
-    return connection.active.ca_guid, connection.active.qpn, connection.passive.address
+    return connection.active.address, connection.active.qpn, connection.passive.address
 
 
 def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
@@ -93,17 +97,20 @@ def _over_and_over(connection: Connection, known: Refusals) -> Verdict:
     dreqs = of_type(old, "DREQ", sender=role)
     dreps = of_type(old, "DREP", sender=conflict.owner)
     start = known.first.message.time
+    # What becomes of it: as the row of the attempts tells it, too.
+    retry = safe_retry(connection.request_conflicts, known.last.message.time)
+    evidence |= {"released": known_value(Time, retry.released), "earliest_safe_retry": known_value(Time, retry.time)}
+    after = "" if retry.released is None else duration(retry.released - start)
     if not dreqs:
         sentence += " and sent no DREQ on it"
     elif dreps:
-        evidence["released"] = Time(dreps[0].message.time)
         sentence += f": its DREQ was answered only {duration(dreps[0].message.time - start)} after the first refusal"
-    elif old.peer(conflict.owner).state in CLOSED_STATES:
-        released = dreqs[-1].message.time + response_wait(old.request, role).nominal
-        evidence["released"] = Time(released)
+    elif retry.basis == "restarted":
+        sentence += f" until its machine restarted, {after} after the first refusal"
+    elif retry.basis in ("exhausted", "closed"):
         sentence += (
-            f" until its DREQ, sent {times(len(dreqs))} and never answered, was given up about "
-            f"{duration(released - start)} after the first refusal"
+            f" until its DREQ, sent {times(len(dreqs))} and never answered, was given up about {after} after the first"
+            " refusal"
         )
     else:
         sentence += f": its DREQ, sent {times(len(dreqs))} so far, was not answered"

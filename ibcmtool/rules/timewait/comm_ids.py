@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ibcmtool.connections.codes import DUPLICATE_COMM_ID
 from ibcmtool.connections.connection_index import CLOSED_STATES
-from ibcmtool.evidence import unopposed
+from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import comm_id, duration, end_name
-from ibcmtool.model import Connection, Step
+from ibcmtool.model import Conflict, Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches, rejects_for
+from ibcmtool.rules.stale.holders import last_message
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import CommId, Duration
 
@@ -45,9 +46,17 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
         f"connection {old.id} with the same id is {'in timewait' if closed else 'open'} (opened "
         f"{duration(time - old.opened)} before).",
         {"comm_id": CommId(identifier), "age": Duration(time - old.opened)},
-        (unopposed("same machine"), context.witness.heard(old.peer(conflict.owner).address)),
+        (unopposed("same machine"), _kept(conflict, time, context)),
         related=(old,),
     )
+
+
+def _kept(conflict: Conflict, time: int, context: Context) -> Ground:
+    """The owner of the id has not let go of the old connection unseen, for which it has to send a DREQ or a DREP."""
+    old = conflict.other
+    whole = context.witness.complete(old.end(conflict.owner).address, last_message(old, time), time)
+    open_ = conflict.owner_state != "DREQ_SENT" and whole.strength != "unopposed"
+    return whole if open_ else weakened("complete")
 
 
 T04 = rule(
@@ -82,15 +91,18 @@ T07 = rule(
     explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when "
     "timewait begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated "
     "without an answer.",
-    false_positives="A second sighting of the old packet: excluded by its PSN.",
+    false_positives="A second sighting of the old packets: not reported where the REP is one, too.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
+    rests_on=(),  # a REP with an id of its own is proof enough, whatever else was missed
 )
 
 
 @T07.on_step("REP", history=first, when=entangled)
 def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     old = connection.late_duplicate_of
-    if old is None:
+    if old is None or any(
+        step.message.mad == first.message.mad and step.message.psn == first.message.psn for first in of_type(old, "REP")
+    ):
         return
     request = of_type(connection, "REQ")[0]
     late = request.message.time - (old.closed or old.opened)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.connections.traces import DISORDER
-from ibcmtool.evidence import unopposed
+from ibcmtool.evidence import unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
@@ -62,6 +62,8 @@ def not_answered_again(connection: Connection, event: Event, context: Context) -
         return
     # One that is repeated once more was answered, in a message that is not in the capture: its sender was content.
     unanswered = [dreq for dreq in dreqs if dreq.message.time - dreps[-1].message.time >= DISORDER]
+    timewait = connection.peer(role).timewait  # behind it not all CMs know what to answer
+    bound = sum(timewait is not None and dreq.message.time < timewait.minimum for dreq in unanswered) > 1
     if len(unanswered) < 2:
         return
     waited = event.time - dreqs[-1].message.time
@@ -72,7 +74,10 @@ def not_answered_again(connection: Connection, event: Event, context: Context) -
         f"{duration(dreqs[-1].message.time - dreps[-1].message.time)} after it, and not answered again within "
         f"{duration(waited)}.",
         {"repetitions": len(unanswered), "waited": Duration(waited)},
-        (unopposed("complete"),),
+        (
+            context.witness.silent(connection.peer(role).address, dreps[-1].message.time, dreqs[-1].message.time),
+            (unopposed if bound else weakened)("meaning"),
+        ),
         steps=(dreps[-1], dreqs[-1]),
     )
 

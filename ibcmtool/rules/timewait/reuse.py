@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibcmtool.connections.timewait_models import MODELS
-from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.evidence import begun, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Conflict, Connection, Step, Timewait
@@ -41,6 +41,9 @@ def _reuses(
             yield conflict, timewait
 
 
+SHORTEST: Final = "the shortest possible timewait of"
+LONGEST: Final = "the longest possible timewait of"
+
 T01 = rule(
     "T01",
     "qpn-reused-in-timewait",
@@ -62,7 +65,12 @@ T01 = rule(
 @T01.on_step("REQ", "REP", history=first, when=entangled)
 def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     for conflict, timewait in _reuses(connection, step, context, surely=True):
-        yield _early(connection, step, conflict, timewait, timewait.minimum, "the shortest possible timewait of")
+        verdict = _early(context, connection, step, conflict, timewait, timewait.minimum, SHORTEST)
+        grounds = (
+            begun(conflict.other, conflict.other.end(conflict.owner), timewait, step.message.time),
+            *verdict.rests_on,
+        )
+        yield verdict._replace(rests_on=grounds)
 
 
 T02 = rule(
@@ -85,23 +93,30 @@ def reused_early(connection: Connection, step: Step, context: Context) -> Verdic
     for conflict, timewait in _reuses(connection, step, context, surely=False):
         if step.message.time < timewait.likely and not timewait.assumed:
             limit = f"the timewait that {MODELS[timewait.model].owner} keeps,"
-            verdict = _early(connection, step, conflict, timewait, timewait.likely, limit)
-            yield verdict._replace(rests_on=(unopposed("timer"),))
+            verdict = _early(context, connection, step, conflict, timewait, timewait.likely, limit)
+            yield verdict._replace(rests_on=(unopposed("timer"), *verdict.rests_on))
         else:
-            verdict = _early(connection, step, conflict, timewait, timewait.maximum, "the longest possible timewait of")
+            verdict = _early(context, connection, step, conflict, timewait, timewait.maximum, LONGEST)
             yield verdict._replace(rests_on=(weakened("timer"),), severity="info")
 
 
 def _early(
-    connection: Connection, step: Step, conflict: Conflict, timewait: Timewait, limit: int, what: str
+    context: Context,
+    connection: Connection,
+    step: Step,
+    conflict: Conflict,
+    timewait: Timewait,
+    limit: int,
+    what: str,
 ) -> Verdict:
     """The verdict on a reuse before `limit`, the end of `what`."""
     old, end = conflict.other, conflict.other.end(conflict.owner)
     after = step.message.time - timewait.start
     close = [s for s in old.steps if s.message.time <= timewait.start][-1:]
+    begins = "opens" if step.message.type == "REQ" else "accepts"
     sentence = (
-        f"{end_name(end)} opens a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
-        f"connection {old.id} (frame {close[0].message.frame if close else '?'}), before {what} "
+        f"{end_name(end)} {begins} a new connection with QPN {qpn(end.qpn or 0)} {duration(after)} after it closed "
+        f"connection {old.id} ({context.frame(close[0].message) if close else 'not captured'}), before {what} "
         f"{duration(limit - timewait.start)}."
     )
     if timewait.assumed:
@@ -120,6 +135,7 @@ def _early(
             "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
             "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
+        () if not close or context.one_place(close[0], step) else (weakened("order"),),
         related=(old,),
     )
 

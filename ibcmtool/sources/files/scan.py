@@ -5,9 +5,9 @@ messages go to QP 1. Where the BTH lies depends on a few bytes only, the same in
 shape. So the format readers unpack these bytes and the destination QP together with the header of the record, and pass
 over a frame whose shape is known and whose QP is another, without building anything. Whatever has another shape is
 looked at with the finders that the decoder itself uses: tunnels among it. What tells of neighbours (ARP, neighbour
-discovery) has no BTH, so it is always of another shape.
+discovery) or of packets that were not delivered (ICMP) has no BTH, so it is always of another shape.
 
-The test never refuses a frame in which the decoder finds a CM message, or that tells of a neighbour, and takes few
+The test never refuses a frame in which the decoder finds a CM message, or that tells such a thing, and takes few
 others.
 """
 
@@ -18,8 +18,8 @@ from collections.abc import Callable, Container
 from typing import Final
 
 from ibcmtool.wire.links import LINK_TYPES
-from ibcmtool.wire.neighbours import announcement
 from ibcmtool.wire.network import Found
+from ibcmtool.wire.notices import told
 
 PATIENCE = 10_000  # frames behind a CM message among which data packets are worth a look
 REVIEW: Final = 64  # frames of other shapes; the shape is chosen anew if they were more than half of all
@@ -75,14 +75,14 @@ class FrameFilter:
         self.qpn_at = 0
 
     def wants(self, frame: memoryview, number: int, watched: Container[int]) -> bool:
-        """Whether a frame of another shape can be a CM message, goes to a watched QP, or tells of a neighbour.
+        """Whether a frame of another shape can be a CM message, goes to a watched QP, or tells something else.
 
         Chooses the shape.
         """
         try:
             found = self._link.find(frame)
             if found is None:
-                return announcement(self._link.number, frame) is not None
+                return told(self._link.number, frame) is not None
             word = qpn_word(frame, found[2] + QPN)[0]
         except (IndexError, struct.error):
             return False

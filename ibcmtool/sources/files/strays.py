@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final, NamedTuple
 
-from ibcmtool.connections.traces import LATEST
+from ibcmtool.connections.port_trace import LATEST
 from ibcmtool.packets import Frame
 
 LEAP: Final = LATEST  # ns ahead; by less, a packet may have been overtaken

@@ -10,6 +10,7 @@ from recordings import Recording, judged, of
 
 from ibcmtool.model import Role
 from ibcmtool.packets import CmMessage
+from ibcmtool.values import InputNumber
 
 HERE: dict[Role, int] = {"active": 0, "passive": 1}  # the input at each end
 DELAY = 0.0001
@@ -67,7 +68,7 @@ def test_requests_that_the_network_lost() -> None:
         "lost": 2,
         "not_captured": 0,
         "sent": 4,
-        "files": [0, 1],
+        "files": [InputNumber(0), InputNumber(1)],
         "shared_packets": 3,
         "packets_there": 3,
     }

@@ -6,7 +6,7 @@ import pytest
 from conversation import Conversation, Host, run
 
 from ibcmtool.rules.facts import comm_ids
-from ibcmtool.values import CommId, Duration, Psn, Qpn
+from ibcmtool.values import CommId, Duration, FrameNumber, InputNumber, Psn, Qpn
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -237,7 +237,12 @@ def test_packets_captured_twice_in_one_file() -> None:
     assert result.codes == ["X05"]
     assert finding.frames == ((0, req.frame),)
     assert f"frame {copy.frame}" in finding.message
-    assert finding.evidence == {"files": [0, 0], "psn": Psn(0), "copy_frame": copy.frame, "gap": Duration(50_000)}
+    assert finding.evidence == {
+        "files": [InputNumber(0), InputNumber(0)],
+        "psn": Psn(0),
+        "copy_frame": FrameNumber(0, copy.frame),
+        "gap": Duration(50_000),
+    }
 
 
 def test_packets_captured_at_both_ends() -> None:
@@ -247,7 +252,7 @@ def test_packets_captured_at_both_ends() -> None:
         talk.copy((message.time - talk.capture[0].time) / 1e9 + 0.0001, message, file=1)
     result = run(talk)
     assert result.codes == ["X05"]
-    assert result.only("X05").evidence["files"] == [0, 1]
+    assert result.only("X05").evidence["files"] == [InputNumber(0), InputNumber(1)]
 
 
 def test_retransmission_is_no_copy() -> None:

@@ -15,6 +15,7 @@ from dissectors.fields import gid_bytes
 from dissectors.transport import BTH, DETH, GRH
 from ibcmtool.formatting import gid
 from ibcmtool.packets import Address, CmMessage, Neighbour
+from ibcmtool.values import FrameNumber
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CLIENT, OLD, NEW, ROUTER = (f"52:54:00:aa:00:{number:02x}" for number in (1, 2, 9, 0xFE))
@@ -85,8 +86,8 @@ def test_reqs_to_where_the_address_was() -> None:
         "sends_after": 16,
         "destination_mac": OLD,
         "announced_mac": NEW,
-        "announced_frame": 6,
-        "last_known_frame": 2,
+        "announced_frame": FrameNumber(0, 6),
+        "last_known_frame": FrameNumber(0, 2),
     }
     assert "H18" in result.codes
 
@@ -105,6 +106,73 @@ def test_address_that_moves_after_the_last_req() -> None:
     finding = run(talk, until=170).only("X09")
     assert finding.confidence == "possible"
     assert "that was 3 s after the last of them" in finding.message
+
+
+def test_dreqs_to_where_the_address_was() -> None:
+    """X09: h41's kind, told apart from a target that is only silent."""
+    for moves in (True, False):
+        talk = Conversation(Host(A), Host(B))
+        talk.establish(0)
+        if moves:
+            announce(talk, 8.9, NEW)
+        talk.repeat(talk.active(9, "DREQ"), every=4.6, count=15)
+        on_ethernet(talk)
+        found = run(talk).of("X09")
+        assert [finding.message.split(",")[0] for finding in found] == [f"16 DREQs to {B} went to MAC {OLD}"] * moves
+
+
+def moved_unheard(hops: int = 64, *, inputs: int = 1) -> Conversation:
+    """B has another MAC address, by its own messages; A answers to the old one."""
+    talk = Conversation(Host(B), Host(A))
+    req = talk.active(10, "REQ", file=inputs - 1)
+    talk.again(16.4, req)
+    on_ethernet(talk, {**MACS, B: NEW}, hops=hops)
+    rep = talk.passive(10.1, "REP")
+    talk.again(14.4, rep)
+    on_ethernet(talk)
+    talk.active(20, "REJ", reason=4)
+    on_ethernet(talk, {**MACS, B: NEW}, hops=hops)
+    return talk
+
+
+def test_reps_to_where_the_address_was() -> None:
+    """X09: no ARP, and nothing from before the move; the input of the other end may show it."""
+    for inputs in (1, 2):
+        finding = run(moved_unheard(inputs=inputs)).only("X09")
+        assert (finding.severity, finding.confidence) == ("warning", "probable")
+        assert finding.message.startswith(
+            f"2 REPs to {B} went to MAC {OLD}, but its own CM messages come from {NEW} since frame"
+        )
+
+
+def test_other_messages_to_where_the_address_was() -> None:
+    """X09: SIDR_REQs, RTUs after which the REP comes again, a DREQ that was sent once."""
+    sidr = Conversation(Host(A), Host(B))
+    sidr.repeat(sidr.active(9, "SIDR_REQ"), every=4.6, count=15)
+    rtu = Conversation(Host(A), Host(B))
+    _, rep, confirmed = rtu.establish(9)
+    for again in range(1, 16):
+        rtu.again(9 + 4.3 * again, rep)
+        rtu.again(9.01 + 4.3 * again, confirmed)
+    dreq = Conversation(Host(A), Host(B))
+    dreq.establish(0)
+    dreq.active(9, "DREQ")
+    for talk, said in ((sidr, "16 SIDR_REQs"), (rtu, "16 RTUs"), (dreq, "1 DREQ")):
+        announce(talk, 1, OLD)
+        announce(talk, 8, NEW)
+        on_ethernet(talk)
+        if talk is rtu:  # B has moved, and its REPs come from there
+            talk.capture[:] = [
+                framed(item, {**MACS, B: NEW}) if isinstance(item, CmMessage) and item.type == "REP" else item
+                for item in talk.capture
+            ]
+        finding = run(talk, until=200).only("X09")
+        assert finding.message.startswith(f"{said} to {B} went to MAC {OLD}, but")
+
+
+def test_reps_to_a_router() -> None:
+    """X09: what comes from B has met a router, so its MAC address says nothing of B."""
+    assert "X09" not in run(moved_unheard(hops=63)).codes
 
 
 def test_requester_that_gives_up() -> None:

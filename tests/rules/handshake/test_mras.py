@@ -68,7 +68,7 @@ def test_mra_after_the_rep() -> None:
     finding = run(talk).only("H10")
     assert (finding.severity, finding.confidence) == ("info", "probable")
     assert finding.frames == ((0, rep.frame), (0, mra.frame))
-    assert finding.message == ("MRA of the passive side asks for time for the REQ 90 ms after its REP had answered it.")
+    assert finding.message == ("MRA of 10.0.0.2 asks for time for the REQ 90 ms after its REP had answered it.")
 
 
 def test_mra_after_the_rtu() -> None:

@@ -40,7 +40,7 @@ def test_timeout_reject_as_linux_sends_it() -> None:
     """H13, H14, H15"""
     talk = Conversation()
     talk.active(0, "REQ")
-    talk.active(1, "REJ", reason=4)
+    talk.active(0.04, "REJ", reason=4)
     assert run(talk).codes == []
 
 

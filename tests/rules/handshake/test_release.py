@@ -87,7 +87,7 @@ def test_drep_without_a_dreq() -> None:
     finding = run(talk, until=60).only("H22")
     assert (finding.severity, finding.confidence) == ("info", "possible")
     assert finding.frames == ((0, drep.frame),)
-    assert finding.message == "DREP of the passive side, but no DREQ of the active side was captured."
+    assert finding.message == "DREP of 10.0.0.2, but no DREQ of 10.0.0.1 was captured."
 
 
 def test_drep_of_a_side_that_closed_itself() -> None:
@@ -127,7 +127,7 @@ def test_dreq_of_a_requester_without_an_answer() -> None:
     assert (finding.severity, finding.confidence) == ("warning", "certain")
     assert finding.frames == ((0, req.frame), (0, dreq.frame))
     assert finding.message == (
-        "DREQ of the active side 1 s after the REQ, before any REP: it names Remote Communication ID 0, so its sender"
+        "DREQ of 10.0.0.1 1 s after the REQ, before any REP: it names Remote Communication ID 0, so its sender"
         " had no answer yet. Sent twice, and no DREP was captured."
     )
 

@@ -12,10 +12,12 @@ OLD = 400.0  # seconds: the capture is older than any REQ retry span
 
 def test_rep_whose_req_is_missing_from_an_old_capture() -> None:
     """H01"""
-    first = Conversation(Host(A), Host(B))
+    first = Conversation(Host(A, psn=100), Host(B))
     first.establish(0)
     stray = first.another()
     rep = stray.passive(OLD, "REP")
+    assert run(first).only("H01").severity == "info"  # that its REQ was not missed only what A sends later can tell
+    first.another(Host(A, psn=first.hosts["active"].psn)).active(OLD + 1, "REQ")
     finding = run(first).only("H01")
     assert finding.severity == "warning"
     assert finding.confidence == "probable"
@@ -47,10 +49,20 @@ def test_rep_after_the_same_side_rejected_the_req() -> None:
     reject = talk.passive(0.01, "REJ", reason=28)
     rep = talk.passive(0.5, "REP")
     finding = run(talk).only("H02")
-    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert (finding.severity, finding.confidence) == ("error", "probable")
     assert finding.frames == ((0, reject.frame), (0, rep.frame))
     assert "reason 28" in finding.message
     assert "490 ms" in finding.message
+
+
+def test_rep_after_a_rej_where_the_req_may_have_come_again() -> None:
+    """H02: a repetition that was missed, or a copy: who listens only now, or has let go, accepts that one."""
+    for time, reason in ((0.5, 8), (5.0, 28)):
+        talk = Conversation()
+        talk.active(0, "REQ")
+        talk.passive(0.01, "REJ", reason=reason)
+        talk.passive(time, "REP")
+        assert run(talk).only("H02").severity == "info"
 
 
 def test_rep_for_a_repeated_req_after_a_rej() -> None:
@@ -112,6 +124,21 @@ def test_rep_that_crosses_the_timeout_reject() -> None:
     talk.active(1, "REJ", reason=4)
     talk.passive(1.001, "REP")
     assert "H02" not in run(talk).codes
+
+
+def test_rep_after_the_limit_of_an_nvme_host() -> None:
+    """H02: it waits 3 s; a REP 1 s later is too late for it, though in time by the REQ. Others may have crossed."""
+    for service_id, codes in ((0x0000000001061144, ["H02"]), (0x0000000001061C06, [])):
+        talk = Conversation(service_id=service_id)
+        talk.active(0, "REQ")
+        talk.active(3.01, "REJ", reason=4)
+        talk.passive(4.01, "REP")
+        result = run(talk)
+        assert [finding.code for finding in result.findings if finding.code == "H02"] == codes
+        if codes:
+            assert "1 s after the active side gave up with REJ 4, as nvme-rdma before Linux 6.0 does after 3 s" in (
+                result.only("H02").message
+            )
 
 
 def test_rep_with_another_tid() -> None:

@@ -1,13 +1,18 @@
-"""H18, H20: REQs that stay unanswered, and REQs that cross."""
+"""H18, H20, H26: REQs that stay unanswered, and REQs that cross."""
 
 from __future__ import annotations
 
-from conversation import SECOND, Conversation, Host, Records, run
+from dataclasses import replace
 
+from conversation import SECOND, Conversation, Host, Records, attempts_of, run
+
+from dissectors.transport import BTH, DETH, LRH
 from ibcmtool.analysis import Finding, InputInfo
 from ibcmtool.engine.engine import Engine
+from ibcmtool.packets import Address, CmMessage, Undelivered, Unreachable
 from ibcmtool.values import Duration, Qpn
 
+NVME = 0x0000000001061144
 A, B = Host("10.0.0.1"), Host("10.0.0.2")
 
 
@@ -38,7 +43,7 @@ def test_unanswered_by_a_target_that_talks_to_others() -> None:
     """H18: proved by what it sends later with numbers that run on; with a gap its answer may have been missed."""
 
     def judged(skipped: int) -> Finding:
-        other = Conversation(Host("10.0.0.3"), Host("10.0.0.2"))
+        other = Conversation(Host("10.0.0.3"), Host("10.0.0.2", psn=100))
         other.establish(0)
         talk = other.another(Host("10.0.0.1"))
         req = talk.active(0.1, "REQ", max_cm_retries=2)
@@ -53,7 +58,7 @@ def test_unanswered_by_a_target_that_talks_to_others() -> None:
     assert judged(0).confidence == "certain"
     gone = judged(1)
     assert (gone.severity, gone.confidence) == ("info", "possible")
-    assert "Only possible: 1 message of 10.0.0.2 missing between frames 2 and 8, QP1 PSN 0 -> 2." in gone.message
+    assert "Only possible: 1 message of 10.0.0.2 missing between frames 2 and 8, QP1 PSN 100 -> 102." in gone.message
 
 
 def test_copies_are_not_counted_as_sends() -> None:
@@ -123,13 +128,76 @@ def test_requester_that_rejects_after_a_timeout() -> None:
 
 
 def test_requester_that_changes_its_mind() -> None:
-    """H18: it rejects before an answer was due (a consumer that is stopped), or for another reason."""
-    for time, reason in ((3, 4), (10, 28)):
+    """H18: it gives up before an answer was overdue: information, as it may have been stopped."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.active(1.5, "REJ", reason=4)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.frames) == ("info", ((0, 1), (0, 2)))
+    assert "unanswered when the requester gave up after 1.5 s (REJ 4), within its first timeout." in finding.message
+
+
+def test_requester_that_had_an_answer() -> None:
+    """H18: it rejects for another reason than a timeout, or at once."""
+    for time, reason in ((10, 28), (0.01, 4)):
         talk = Conversation()
-        req = talk.active(0, "REQ")
-        talk.again(2.9, req)
+        talk.active(0, "REQ")
         talk.active(time, "REJ", reason=reason)
         assert "H18" not in run(talk, until=300).codes
+
+
+def test_requester_that_waited_as_after_an_mra() -> None:
+    """H18: information, as the capture may lack the MRA."""
+    talk = Conversation()
+    talk.again(6.4, talk.active(0, "REQ"))
+    talk.active(18, "REJ", reason=4)
+    finding = run(talk, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "Only possible: the REQ was not sent again in the 11.6 s before the REJ, as after an MRA." in finding.message
+
+
+def given_up(waits: tuple[float, ...], service_id: int) -> Conversation:
+    """Attempts, a minute apart, that the requester ends by REJ 4 after so many seconds each."""
+    first = talk = Conversation(service_id=service_id)
+    for number, wait in enumerate(waits):
+        talk = first.another(service_id=service_id) if number else first
+        talk.active(60 * number, "REQ")
+        talk.active(60 * number + wait, "REJ", reason=4)
+    return first
+
+
+def test_limit_of_the_consumer() -> None:
+    """H18: an NVMe host waits 3 s whatever its REQ says; another program shows its limit by keeping it twice."""
+    nvme = run(given_up((3.01,), NVME)).only("H18")
+    assert (nvme.severity, nvme.confidence) == ("warning", "probable")
+    assert "gave up after 3.01 s (REJ 4), the host's own limit of 3 s (nvme-rdma before Linux 6.0)." in nvme.message
+    assert "before 6.0 it gave up after 3 s already" in nvme.advice
+    assert [found.severity for found in run(given_up((2.0,), NVME)).of("H18")] == ["info"]
+    mount = run(given_up((5.0, 5.01, 1.0), 0x0000000001064E51)).of("H18")
+    assert [found.severity for found in mount] == ["info", "warning", "info"]
+    assert "a limit of the program's own, as in its attempt before" in mount[1].message
+
+
+def test_target_that_is_silent_since_an_earlier_message() -> None:
+    """H18: it left a DREQ unanswered before; unless it was heard since."""
+
+    def judged(heard_since: bool, numbered: bool = True) -> str:
+        old = Conversation(service_id=NVME)
+        old.establish(0)
+        old.active(4, "DREQ")
+        if heard_since:
+            old.another().close(12)
+        for start in (14, 27):
+            talk = old.another(service_id=NVME)
+            talk.active(start, "REQ")
+            talk.active(start + 3.01, "REJ", reason=4)
+        if not numbered:
+            old.capture[:] = [replace(said, psn=None) for said in old.capture if isinstance(said, CmMessage)]
+        return run(old, until=60).of("H18")[-1].message
+
+    assert "that address has answered nothing since frame 4, a DREQ 23 s before." in judged(False)
+    assert "nothing since" not in judged(True, numbered=False)  # as from a live probe
+    assert "that address has answered nothing since frame 7, a REQ 13 s before." in judged(True)
 
 
 def test_capture_at_the_targets_port() -> None:
@@ -201,7 +269,7 @@ def test_reqs_that_the_other_input_does_not_have() -> None:
 def test_what_the_requester_sees() -> None:
     """H18: the advice names the kernel's log line, or the event that an RDMA CM consumer gets."""
     for service_id, says in (
-        (0x0000000001061144, '"nvme nvmeN: rdma connection establishment failed (-104)"'),
+        (NVME, '"nvme nvmeN: rdma connection establishment failed (-104)"'),
         (0x0000000001061C06, "RDMA_CM_EVENT_UNREACHABLE with status -110"),
     ):
         talk = Conversation(service_id=service_id)
@@ -210,6 +278,66 @@ def test_what_the_requester_sees() -> None:
     talk = Conversation(service_id=0x1000000000000048)
     talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
     assert "RDMA_CM" not in run(talk, until=60).only("H18").advice
+
+
+def errors(talk: Conversation, reason: Unreachable, reporter: Address, times: tuple[float, ...]) -> list[Undelivered]:
+    """ICMP errors about packets of the active side."""
+    ends = talk.hosts["active"].address, talk.hosts["passive"].address
+    start = talk.capture[0].time
+    return [Undelivered(0, 90, start + round(time * SECOND), reporter, *ends, reason) for time in times]
+
+
+def test_icmp_beside_unanswered_reqs() -> None:
+    """H18: the host is up, a router can't reach it, a firewall says no. What is about other packets is not told."""
+    target, router = Host("10.0.0.2").address, Host("10.0.0.254").address
+    for reason, reporter, times, says, advice in (
+        ("port", target, (0.001, 6.4), "the host is up, nothing takes UDP 4791 there (ICMP port unr", "`rdma link`"),
+        ("host", router, (3.0, 9.4), "10.0.0.254 cannot reach that host (ICMP host unreachable, tw", "a MAC address"),
+        ("network", router, (0.01,), "10.0.0.254 cannot reach that network (ICMP network unreachable, once", "a route"),
+        ("prohibited", router, (0.01,), "10.0.0.254 rejects the packets (ICMP administratively", "Let UDP port 4791"),
+    ):
+        talk = Conversation()
+        talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+        finding = run([*talk.capture, *errors(talk, reason, reporter, times)], until=60).only("H18")
+        assert says in finding.message
+        assert advice in finding.advice
+        assert finding.severity == "warning"
+    talk = Conversation()
+    talk.repeat(talk.active(0, "REQ", max_cm_retries=1), every=6.4, count=1)
+    other = talk.another(passive=Host("10.0.0.3"))
+    said = [*talk.capture, *errors(talk, "port", target, (-5,)), *errors(other, "port", target, (1,))]
+    assert "ICMP" not in run(said, until=60).only("H18").message
+
+
+def packed(message: CmMessage, partition: int) -> CmMessage:
+    """The message as it stood on an InfiniBand link, in a partition."""
+    headers = LRH() / BTH(partition_key=partition) / DETH(source_qp=1)
+    return replace(message, link_type=247, headers=bytes(headers))
+
+
+def test_partition_of_unanswered_reqs() -> None:
+    """H18: told where it is not the default one, or not that of the target's own messages. No word of UDP."""
+
+    def judged(asked: int, spoken: int | None) -> Finding:
+        other = Conversation(Host("10.0.0.3", lid=3), Host("10.0.0.2", lid=2))
+        talk = other if spoken is None else other.another(Host(lid=1))
+        said = [] if spoken is None else [packed(message, spoken) for message in other.establish(0)]
+        req = talk.active(1, "REQ", max_cm_retries=1)
+        said += [packed(message, asked) for message in (req, talk.again(8, req))]
+        finding = run(said, until=60).only("H18")
+        assert "4791" not in finding.advice + finding.message
+        assert "soft RoCE" not in finding.advice
+        return finding
+
+    for asked, spoken in ((0xFFFF, None), (0xFFFF, 0xFFFF), (0x8001, 0x0001)):
+        assert "P_Key 0x" not in judged(asked, spoken).message
+    alone, other = judged(0x8001, None), judged(0x8001, 0xFFFF)
+    assert alone.message.endswith(" Their P_Key is 0x8001.")
+    assert other.message.endswith(" Their P_Key is 0x8001, the target was heard with 0xffff (frame 2).")
+    talk = Conversation(Host("10.0.0.1", lid=1), Host("10.0.0.2", lid=2))
+    talk.repeat(talk.active(1, "REQ", max_cm_retries=1, partition_key=0x8001), every=7, count=1)
+    for finding in (alone, other, run(talk, until=60).only("H18")):
+        assert "look for P_Key 0x8001 in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target" in finding.advice
 
 
 def test_two_calls_that_become_one_connection() -> None:
@@ -278,3 +406,33 @@ def test_call_to_somebody_else() -> None:
     there.another(active=B, passive=Host("10.0.0.3"), active_qpn=0x22).active(0.005, "REQ")
     there.passive(0.05, "REP", qpn=0x22)
     assert "H20" not in run(there).codes
+
+
+def test_attempt_that_gave_way() -> None:
+    """H26: both call; A refuses B's attempt, as its own is under way and comes up."""
+    there, back = calls()
+    back.passive(0.02, "REJ", reason=28)
+    there.passive(0.05, "REP")
+    there.active(0.06, "RTU")
+    result = run(there)
+    finding = result.only("H26")
+    assert (finding.severity, finding.confidence, finding.connection, finding.related) == ("info", "probable", 2, (1,))
+    assert [frame for _, frame in finding.frames] == [1, 2, 3]
+    assert [connection.gave_way() for connection in result.connections] == [False, True]
+    assert attempts_of(result.connections) == []
+
+
+def test_attempt_that_was_refused_for_itself() -> None:
+    """H26: the other direction was answered before, is of another service, or failed as well."""
+    answered, back = calls(second_at=0.1)
+    answered.passive(0.05, "REP")
+    answered.active(0.06, "RTU")
+    other_service, back_there = calls(service_id=0x0000000001060001)
+    other_service.establish(0.05)
+    failed, back_again = calls()
+    failed.passive(0.5, "REJ", reason=8)
+    for there, attempt in ((answered, back), (other_service, back_there), (failed, back_again)):
+        attempt.passive(0.2, "REJ", reason=28)
+        result = run(there)
+        assert "H26" not in result.codes
+        assert not any(connection.gave_way() for connection in result.connections)

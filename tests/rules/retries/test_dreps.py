@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conversation import Conversation, Host, run
 
+from ibcmtool.packets import Undelivered
 from ibcmtool.values import Duration
 
 
@@ -16,7 +17,7 @@ def test_dreq_repeated_in_vain() -> None:
     finding = run(talk, until=100).only("R07")
     assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.frames == ((0, dreq.frame), (0, last.frame))
-    assert "4 of 4 sends of the active side's DREQ over 19.2 s" in finding.message
+    assert "4 of 4 sends of the DREQ of 10.0.0.1 over 19.2 s" in finding.message
 
 
 def test_dreq_of_a_sender_that_stopped_early() -> None:
@@ -27,7 +28,7 @@ def test_dreq_of_a_sender_that_stopped_early() -> None:
     talk.again(5.3, dreq)
     finding = run(talk, until=200).only("R07")
     assert finding.severity == "info"
-    assert "2 of 16 sends of the passive side's DREQ" in finding.message
+    assert "2 of 16 sends of the DREQ of 10.0.0.2" in finding.message
 
 
 def test_single_dreq_is_left_to_s12() -> None:
@@ -74,7 +75,7 @@ def test_next_req_after_all_retries() -> None:
     talk.repeat(talk.active(10, "DREQ"), every=6.4, count=3)
     talk.another().establish(35.7)
     finding = run(talk, until=100).only("R07")
-    says = "Its next REQ came 25.7 s after the first DREQ (frame 8): so long it had waited for the DREP."
+    says = "The next REQ of 10.0.0.1 came 25.7 s after the first DREQ (frame 8): so long it had waited for the DREP."
     assert finding.message.endswith(says)
     assert "begins its timewait" in finding.advice
 
@@ -86,7 +87,7 @@ def test_reconnect_that_did_not_wait() -> None:
     talk.repeat(talk.active(10, "DREQ"), every=6.4, count=3)
     talk.another().establish(30)
     message = run(talk, until=100).only("R07").message
-    assert message.endswith("Its next REQ came 20 s after the first DREQ (frame 8).")
+    assert message.endswith("The next REQ of 10.0.0.1 came 20 s after the first DREQ (frame 8).")
 
 
 def test_dreq_on_a_stale_connection_went_nowhere() -> None:
@@ -129,3 +130,30 @@ def test_drep_in_time_and_drep_of_a_repeated_dreq() -> None:
     talk.again(16.4, talk.active(10, "DREQ"))
     talk.passive(25, "DREP")
     assert "R16" not in run(talk).codes
+
+
+def test_late_drep_after_repetitions_that_were_lost() -> None:
+    """R16: the numbers of its QP1 tell that the sender of the DREQ sent more; it is not said to have gone."""
+    talk = Conversation()
+    talk.establish(0)
+    talk.active(10, "DREQ")
+    talk.hosts["active"].next_psn()
+    talk.passive(22, "DREP")
+    talk.another().active(21, "REQ")
+    finding = run(talk).only("R16")
+    assert finding.confidence == "possible"
+    assert "Messages of 10.0.0.1 are missing in between: it repeated the DREQ, it seems" in finding.message
+    assert "destroyed" not in finding.message
+
+
+def test_icmp_beside_unanswered_dreqs() -> None:
+    """R07"""
+    talk = Conversation()
+    talk.establish(max_cm_retries=1)
+    dreq = talk.active(1, "DREQ")
+    talk.again(7.4, dreq)
+    target = talk.hosts["passive"].address
+    error = Undelivered(0, 90, dreq.time + 1_000_000, target, talk.hosts["active"].address, target, "port")
+    message = run([*talk.capture, error], until=100).only("R07").message
+    assert "The host is up, nothing takes UDP 4791 there (ICMP port unreachable, once, first in frame 90)." in message
+    assert "ICMP" not in run(talk, until=100).only("R07").message

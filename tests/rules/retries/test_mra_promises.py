@@ -1,4 +1,4 @@
-"""R06, R15: what an MRA promised, and the time that it took."""
+"""R06, R15, R17: what an MRA promised, and the time that it took."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_active_side_that_never_kept_its_promise() -> None:
     talk.active(0, "REQ")
     talk.passive(0.1, "REP")
     talk.active(0.2, "MRA", service_timeout=20)
-    assert "active side's MRA" in run(talk, until=60).only("R06").message
+    assert "MRA of 10.0.0.1" in run(talk, until=60).only("R06").message
 
 
 def test_data_shows_that_the_promise_was_kept() -> None:
@@ -167,3 +167,48 @@ def test_mra_that_changed_nothing() -> None:
     codes = run(asked_for_time("REP", 100)).codes
     assert "R15" not in codes
     assert "R06" in codes
+
+
+def test_a_late_answer_while_the_other_side_should_have_asked_again() -> None:
+    """R06: its clock ran on, or the capture's was set forward."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.1, "MRA", service_timeout=20)
+    talk.passive(20.1, "REP")
+    finding = run(talk).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "Nor was the REQ sent again" in finding.message
+
+
+def test_program_that_never_answers() -> None:
+    """R17: its CM asks for time, the requester has less patience. Not if it keeps its promise, or says no."""
+
+    def judged(answer: str) -> list[str]:
+        talk = Conversation()
+        req = talk.active(0, "REQ")
+        talk.again(6.4, req)
+        talk.passive(6.401, "MRA")
+        if answer:
+            talk.passive(17, answer, **({"reason": 28} if answer == "REJ" else {}))
+        if answer != "REJ":
+            talk.active(18, "REJ", reason=4)
+        result = run(talk, until=300)
+        assert {"H18", "R06"}.isdisjoint(result.codes)
+        return [finding.message for finding in result.of("R17")]
+
+    (message,) = judged("")
+    assert message.startswith("The CM of 10.0.0.2 has the REQ and asked for time (MRA, frame 3); its program never")
+    assert "gave up (REJ 4) 18 s after its REQ, 11.6 s into the 75.2 s that the MRA makes it wait." in message
+    assert judged("REP") == judged("REJ") == []
+
+
+def test_promise_that_a_hanging_program_breaks() -> None:
+    """R06: the requester waited long enough. Its CM is alive."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(6.4, req)
+    talk.passive(6.401, "MRA", service_timeout=20)
+    talk.active(18, "REJ", reason=4)
+    result = run(talk, until=300)
+    assert "Its CM is alive and has the REQ; its program never answered." in result.only("R06").message
+    assert "R17" not in result.codes

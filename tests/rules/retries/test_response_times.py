@@ -78,7 +78,32 @@ def test_first_req_may_have_been_lost() -> None:
     talk.passive(6.501, "REP")
     finding = run(talk).only("R04")
     assert (finding.severity, finding.confidence) == ("info", "possible")
-    assert "were lost" in finding.message
+    assert finding.message == (
+        "First answer (REP) 6.5 s after the first of 2 REQs, but 1 ms after the last: the earlier REQs or their answers"
+        " were lost, the passive side was not slow."
+    )
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.again(6.5, req)
+    talk.passive(9, "REP")
+    assert "the passive side was slow, or earlier REQs or their answers were lost." in run(talk).only("R04").message
+
+
+def test_first_req_was_lost_between_two_inputs() -> None:
+    """R04: the input at the passive side has only the second, and its answer. R05 likewise. The loss is C05's."""
+    talk = Conversation()
+    first = talk.another()
+    for message in first.establish(-1):
+        first.copy(-0.5, message, file=1)
+    req = talk.active(0, "REQ")
+    talk.copy(6.501, talk.again(6.5, req), file=1)
+    rep = talk.passive(9, "REP", file=1)
+    talk.copy(13.302, talk.again(13.3, rep, file=1), file=0)
+    rtu = talk.active(13.31, "RTU")
+    talk.copy(13.312, rtu, file=1)
+    last = first.close(15)[0]
+    first.copy(15.1, last, file=1)
+    assert {"R04", "R05"}.isdisjoint(run(first).codes)
 
 
 def test_rep_just_in_time() -> None:

@@ -12,9 +12,9 @@ QPN = 0x11
 TIMES = {"primary_local_ack_timeout": 19}
 
 
-def crashed(age=60.0, **options):
+def crashed(age=60.0, psn=100, **options):
     """A connection left without a goodbye, and the next attempt of the same QPN (not yet answered)."""
-    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), active_qpn=QPN)
+    old = Conversation(Host("10.0.0.1", psn=100), Host("10.0.0.2", psn=psn), active_qpn=QPN)
     old.establish(0)
     new = old.another(active_qpn=QPN, **options)
     new.active(age, "REQ")
@@ -46,6 +46,13 @@ def test_s01_a_connected_qpn_accepted():
     assert [frame for _, frame in finding.frames] == [4, 5]
     assert finding.evidence["age"] == Duration(60_000_000_000)
     assert finding.evidence["qpn"] == Qpn(0x11)
+
+
+def test_s01_is_only_probable_where_a_restart_may_not_show():
+    """PSN 0, then 1 after a minute: a new life of the passive side whose first message was missed looks the same."""
+    old, new = crashed(psn=0)
+    new.passive(60.01, "REP")
+    assert run(old).only("S01").confidence == "probable"
 
 
 def test_s01_is_only_probable_without_proof_that_the_old_one_lived():

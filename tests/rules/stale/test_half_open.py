@@ -74,8 +74,22 @@ def test_s11_silent_when_the_last_message_was_only_under_way():
     assert "S11" not in run(talk, until=100).codes
 
 
+def test_s11_silent_when_the_data_are_of_the_next_holder_of_the_qpn():
+    """Its DREP was not captured; then the passive side gives the QPN to a new connection, to which the data belong."""
+    old = Conversation(passive_qpn=0x77)
+    old.establish(0)
+    old.data(1, "active")
+    old.passive(8, "DREQ")
+    new = old.another(passive_qpn=0x77)
+    new.establish(94)
+    new.data(94.5, "active")
+    result = run(old, until=200)
+    assert "S11" not in result.codes
+    assert result.connections[0].last_data["active"].frame == 4
+
+
 def dying(**req):
-    talk = Conversation()
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100))
     talk.establish(0, **req)
     talk.passive(0.5, "MRA", message_mraed=2)  # so that both directions were heard
     talk.active(1, "DREQ")
@@ -100,12 +114,25 @@ def test_s12_a_dreq_sent_once():
 
 
 def test_s12_says_when_the_sender_is_back_with_another_qpn():
+    """The first REQ of the same program to the same service, not the newest of its host."""
     talk = dying()
+    talk.another(service_id=0x0000000001061C07).active(24, "REQ", qpn=0x776)
     talk.another().active(25, "REQ", qpn=0x777)
-    assert "It is back since (REQ after 24 s, frame 6) with QPN 0x000777" in run(talk, until=60).only("S12").message
+    talk.another().active(26, "REQ", qpn=0x778)
+    talk.another(passive=Host("10.0.0.3")).active(27, "REQ", qpn=0x779)
+    assert "It is back since (REQ after 24 s, frame 7) with QPN 0x000777" in run(talk, until=60).only("S12").message
     talk = dying()
     talk.another(passive=Host("10.0.0.9")).active(25, "REQ", qpn=0x777)
     assert "back" not in run(talk, until=60).only("S12").message
+
+
+def test_s12_knows_the_first_request_of_the_same_service():
+    """Not another program's, nor the newest."""
+    talk = dying()
+    talk.another(service_id=0x1061144).active(3, "REQ", qpn=0x700)
+    talk.another().active(9, "REQ", qpn=0x777)
+    talk.another().active(25, "REQ", qpn=0x778)
+    assert "It is back since (REQ after 8 s, frame 7) with QPN 0x000777" in run(talk, until=60).only("S12").message
 
 
 def test_s12_silent_when_answered_repeated_not_yet_due_or_never_to_be_repeated():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from conversation import Conversation, Host, run
 
-from ibcmtool.values import Duration, Time
+from ibcmtool.values import Duration, FrameNumber, Time
 
 QPN = 0x11
 NVME = 0x0000000001061144
@@ -41,7 +41,7 @@ def test_s02_refused_and_released_as_it_must_be():
         (1,),
     )
     assert [frame for _, frame in finding.frames] == [4, 5]
-    assert finding.evidence["dreq_frame"] == 6
+    assert finding.evidence["dreq_frame"] == FrameNumber(0, 6)
     assert finding.evidence["dreq_after"] == Duration(200_000)
     assert finding.evidence["last_message"] == Duration(60_000_000_000 - 20_000_000)
     assert [c.outcome for c in result.connections] == ["stale", "rejected"]
@@ -124,12 +124,32 @@ def loop(refusals, retries=15, **options):
 
 def test_s02_says_who_holds_what_until_when_and_what_the_kernel_logs():
     talk = loop(1, service_id=NVME)
-    dreq = talk.passive(60.0102, "DREQ")
+    talk.passive(60.0102, "DREQ")
     finding = run(talk).only("S02")
     assert "which 10.0.0.2 still holds connected to 10.0.0.1 (connection 1, opened 60 s before" in finding.message
-    assert finding.evidence["lets_go_at_the_latest"] == Time(dreq.time + 16 * 4_294_967_296)
-    assert "at the latest 68.7 s after it" in finding.advice
+    assert finding.evidence["retry_budget"] == Duration(16 * 4_294_967_296)
+    assert "when its DREQ is answered or its retries have run out" in finding.advice
     assert "Connect rejected: status 10 (stale conn)" in finding.advice
+
+
+def test_s02_knows_what_else_is_held_of_that_host():
+    """Not what was closed, is of somebody else, or came afterwards."""
+    old, other = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), active_qpn=QPN), Host("10.0.0.3")
+    old.establish(0)
+    old.another(active_qpn=0x12).establish(1)
+    old.another(active_qpn=0x13).establish(2)
+    closed = old.another(active_qpn=0x14)
+    closed.establish(3)
+    closed.close(4)
+    old.another(other).establish(5)
+    new = old.another(active_qpn=QPN)
+    new.active(60, "REQ")
+    new.passive(60.01, "REJ", reason=10)
+    old.passive(60.0102, "DREQ")
+    old.another().establish(61)
+    finding = run(old).only("S02")
+    assert finding.evidence["other_connections"] == [2, 3]
+    assert "10.0.0.2 holds 2 older connections with 10.0.0.1 besides (2, 3), stale as well if" in finding.advice
 
 
 def test_s02_tells_when_the_dreq_goes_elsewhere():
@@ -177,8 +197,8 @@ def test_s09_says_when_the_qpn_became_free():
     exhausted = loop(6, retries=3)
     last = exhausted.repeat(exhausted.passive(60.0102, "DREQ"), every=4.35, count=3)[-1]
     finding = run(exhausted, until=200).only("S09")
-    assert "sent 4 times and never answered, was given up about 17.3 s after the first refusal" in finding.message
-    assert finding.evidence["released"] == Time(last.time + 4_294_967_296)
+    assert "sent 4 times and never answered, was given up about 18.4 s after the first refusal" in finding.message
+    assert finding.evidence["released"] == Time(last.time + 4_294_967_296 * 5 // 4)
 
 
 def test_s09_silent_for_a_few_refusals():
@@ -213,3 +233,27 @@ def test_s13_silent_later_before_and_for_another_service():
     assert "S13" not in run(sound_beside_stale(62)).codes
     assert "S13" not in run(sound_beside_stale(50)).codes
     assert "S13" not in run(sound_beside_stale(60.07, service_id=NVME)).codes
+
+
+def test_s02_once_where_the_req_of_the_old_connection_was_not_captured():
+    """Its holder is the one that asked for it: the REP of the rebooted host tells its QPN."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), passive_qpn=QPN)
+    old.establish(0)
+    del old.capture[0]
+    new = old.another(old.hosts["passive"], old.hosts["active"], active_qpn=QPN)
+    new.active(60, "REQ")
+    new.passive(60.01, "REJ", reason=10)
+    old.active(60.0102, "DREQ")
+    assert run(old, until=300).of("S02")[1:] == []
+
+
+def test_an_attempt_whose_refusal_was_not_captured_is_not_what_is_held():
+    old, new = refused()
+    lost = new.another(active_qpn=QPN)
+    lost.active(70, "REQ")  # its REJ 10 is lost
+    again = new.another(active_qpn=QPN)
+    again.active(80, "REQ")
+    again.passive(80.01, "REJ", reason=10)
+    result = run(old)
+    assert [connection.outcome for connection in result.connections] == ["stale", "rejected", "connecting", "rejected"]
+    assert [finding.related for finding in result.of("S02")] == [(1,), (1,)]

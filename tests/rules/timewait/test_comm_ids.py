@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from conversation import Conversation, Host, run
+from dataclasses import replace
+
+from conversation import SECOND, Conversation, Host, run
 
 from ibcmtool.values import Duration
 
 
 def test_t03_an_id_given_away_twice():
-    old = Conversation()
+    old = Conversation(Host("10.0.0.1", psn=100))
     old.establish(0)
     new = old.another(active_qpn=0x99)
     new.comm_ids["active"] = old.comm_ids["active"]
     new.active(5, "REQ", tid=12345)
     finding = run(old).only("T03")
     assert (finding.severity, finding.confidence, finding.related) == ("error", "probable", (1,))
+
+
+def test_t03_accuses_nobody_who_may_have_closed_unseen():
+    """A CM with fixed ids has one life after the other."""
+    for skipped, dreq in ((1, False), (0, True)):
+        old = Conversation(Host("10.0.0.1", psn=100))
+        old.establish(0)
+        if dreq:
+            old.active(1, "DREQ")
+        for _ in range(skipped):
+            old.hosts["active"].next_psn()
+        new = old.another(active_qpn=0x99)
+        new.comm_ids["active"] = old.comm_ids["active"]
+        new.active(5, "REQ", tid=12345)
+        assert run(old).only("T03").severity == "info"
 
 
 def test_t03_silent_for_a_repetition_another_ca_and_long_after_the_close():
@@ -63,3 +80,23 @@ def test_t07_silent_for_a_repetition_before_the_end():
     talk.again(6.4, req)
     talk.passive(6.41, "REP")
     assert "T07" not in run(talk).codes
+
+
+def test_t07_silent_when_all_of_a_life_was_captured_again_much_later():
+    talk = Conversation()
+    talk.establish(0)
+    talk.close(1)
+    talk.capture += [replace(item, time=item.time + 16 * SECOND) for item in talk.capture]
+    assert "T07" not in run(talk).codes
+
+
+def test_t07_needs_nothing_but_the_second_answer():
+    talk = Conversation(Host("10.0.0.1", psn=5), Host("10.0.0.2", psn=5))
+    req, _, _ = talk.establish(0)
+    talk.hosts["passive"].psn += 10  # it speaks to others meanwhile
+    talk.close(1)
+    talk.again(1.5, req)
+    talk.comm_ids["passive"] += 1
+    talk.passive(1.51, "REP")
+    finding = run(talk).only("T07")
+    assert (finding.severity, finding.confidence) == ("warning", "certain")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conversation import Conversation, run
+from conversation import Conversation, Host, run
 
 from ibcmtool.values import Qpn
 
@@ -26,13 +26,15 @@ def test_t05_silent_for_the_right_qpn_and_when_it_is_unknown():
 
 
 def test_t06_repeated_dreqs_left_unanswered():
-    talk = Conversation()
-    talk.establish(0, max_cm_retries=3)
-    dreq, _ = talk.close(1)
-    talk.repeat(dreq, 6.4, 3)
-    finding = run(talk, until=60).only("T06")
-    assert finding.severity == "warning"
-    assert finding.evidence["repetitions"] == 3
+    for lat, severity in ((24, "warning"), (18, "info")):  # a timewait of minutes, or of one second
+        talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100))
+        talk.establish(0, max_cm_retries=3, primary_local_ack_timeout=lat)
+        dreq, _ = talk.close(1)
+        talk.repeat(dreq, 6.4, 3)
+        talk.another().passive(30, "REP")  # no message of it was missed
+        finding = run(talk, until=60).only("T06")
+        assert finding.severity == severity
+        assert finding.evidence["repetitions"] == 3
 
 
 def test_t06_silent_for_one_repetition():

@@ -63,6 +63,7 @@ def test_t01_of_the_passive_side():
     new.active(1.5, "REQ", **TIMES)
     new.passive(1.51, "REP")
     finding = run(old).only("T01")
+    assert finding.message.startswith("10.0.0.2 accepts a new connection with QPN 0x000077")
     assert [frame for _, frame in finding.frames] == [7]
     assert finding.evidence["timewait_minimum"] == Duration(2_048_000_000)
 

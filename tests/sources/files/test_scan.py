@@ -19,7 +19,7 @@ from sources.files.traffic import (
     ENCAPSULATIONS,
     FORMATS,
     NAMES,
-    NEIGHBOURS,
+    NOTICES,
     SCHEDULE,
     START,
     WITHOUT_SHAPE,
@@ -32,7 +32,7 @@ from sources.files.traffic import (
     same,
 )
 
-from ibcmtool.packets import CmMessage, Neighbour
+from ibcmtool.packets import CmMessage, Neighbour, Undelivered
 from ibcmtool.sources.files import ScanRequest, open_capture, scan
 
 ROOT = Path(__file__).parents[3]
@@ -66,7 +66,7 @@ def captures() -> list[Path]:
     return [path for folder in folders for path in sorted(folder.rglob("*.pcap*"))]
 
 
-def qpns_of(items: list[CmMessage | Neighbour]) -> list[int]:
+def qpns_of(items: list[CmMessage | Neighbour | Undelivered]) -> list[int]:
     fields = [item.fields for item in items if isinstance(item, CmMessage)]
     return [each.local_qpn for each in fields if getattr(each, "local_qpn", None)]
 
@@ -134,12 +134,12 @@ def test_the_shape_of_one_encapsulation_misjudges_no_other(make, tmp_path, conta
 
 @pytest.mark.pure
 @pytest.mark.parametrize("container", ["pcap", "pcapng", "erf"])
-def test_neighbours_are_seen_between_data_packets(make, tmp_path, looked_at, container):
+def test_notices_are_seen_between_data_packets(make, tmp_path, looked_at, container):
     """Whatever shape the data packets of their link type have; and these are passed over as before."""
     path = tmp_path / "capture"
     for which, name in enumerate(NAMES):
         link_type, data = DATA["RC"][which]
-        told = [frame for other, frame in NEIGHBOURS if other == link_type]
+        told = [frame for other, frame in NOTICES if other == link_type]
         if container == "erf" and link_type != 197:
             continue
         packets = [*[data] * 200, *told, CM["REQ"][which][1], *[data] * 200]
@@ -152,7 +152,9 @@ def test_neighbours_are_seen_between_data_packets(make, tmp_path, looked_at, con
         looked_at.clear()
         result = same(path)
         assert [message.frame for message in result.messages] == list(range(201, 202 + len(told))), name
-        assert [isinstance(message, Neighbour) for message in result.messages] == [True] * len(told) + [False]
+        assert [isinstance(message, (Neighbour, Undelivered)) for message in result.messages] == [True] * len(told) + [
+            False
+        ]
         if name not in WITHOUT_SHAPE:
             assert len(looked_at) <= 1 + len(told)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hypothesis import strategies as st
-from scapy.layers.inet import IP, TCP, UDP, IPOption_NOP, IPOption_Router_Alert
+from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP, IPOption_Router_Alert
 from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
     ICMPv6ND_NA,
     ICMPv6NDOptDstLLAddr,
     IPv6,
@@ -28,7 +29,7 @@ from ibcmtool.analysis import InputInfo
 from ibcmtool.packets import CmMessage, Frame
 from ibcmtool.sources.files import ScanRequest, SourceError, open_capture
 from ibcmtool.wire.decode import Decoder
-from ibcmtool.wire.neighbours import neighbour
+from ibcmtool.wire.notices import notice
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -110,7 +111,11 @@ CONTENTS = {
 ADVERTISEMENT = IPv6(src="fd77::2", dst="ff02::1", hlim=255) / ICMPv6ND_NA(tgt="fd77::2", O=1)
 ADVERTISEMENT /= ICMPv6NDOptDstLLAddr(lladdr="52:54:00:aa:00:02")
 ANSWER = ARP(op=2, hwsrc="52:54:00:aa:00:02", psrc="10.77.0.2")
-NEIGHBOURS = [  # link type and a frame that tells of a neighbour
+ROCE = UDP(sport=50000, dport=4791) / BTH() / DETH(source_qp=1) / MAD()
+PORT_UNREACHABLE = IP(src="10.77.0.2", dst="10.77.0.1") / ICMP(type=3, code=3)
+PORT_UNREACHABLE /= IP(src="10.77.0.1", dst="10.77.0.2") / ROCE
+NO_ROUTE = IPv6(src="fd77::fe", dst="fd77::1") / ICMPv6DestUnreach(code=0) / IPv6(src="fd77::1", dst="fd77::2") / ROCE
+NOTICES = [  # link type and a frame that tells of a neighbour, or of a packet that was not delivered
     (link_type, bytes(link / packet))
     for link_type, link in (
         (1, ETHER),
@@ -121,7 +126,7 @@ NEIGHBOURS = [  # link type and a frame that tells of a neighbour
         (197, ERF() / ERFEthernet() / ETHER),
         (197, ERF(type="Ethernet") / ERFExtension(type=17) / ERFEthernet() / ETHER / Dot1Q(vlan=77)),
     )
-    for packet in (ANSWER, ADVERTISEMENT)
+    for packet in (ANSWER, ADVERTISEMENT, PORT_UNREACHABLE, NO_ROUTE)
 ]
 OTHERS = [
     (1, ETHER / ARP(op=3)),
@@ -129,6 +134,8 @@ OTHERS = [
     (1, ETHER / IP() / UDP(sport=5000, dport=53) / Raw(bytes(60))),
     (1, ETHER / IP(frag=64) / UDP() / Raw(bytes(60))),
     (1, ETHER / IPv6() / TCP()),
+    (1, ETHER / IP() / ICMP(type=8) / Raw(bytes(60))),
+    (1, ETHER / IP() / ICMP(type=3, code=3) / IP() / UDP(dport=53)),
     (247, LRH(lnh=0) / Raw(bytes(40))),
     (197, ERF(type=1) / Raw(bytes(40))),
     (113, CookedLinux(proto=0x0806) / Raw(bytes(28))),
@@ -148,7 +155,7 @@ for table in (CM, DATA):
             FRAMES.setdefault(link_type, []).append(data)
 for link_type, packet in OTHERS:
     FRAMES[link_type].append(bytes(packet))
-for link_type, data in NEIGHBOURS:
+for link_type, data in NOTICES:
     FRAMES[link_type].append(data)
 
 
@@ -175,7 +182,7 @@ def outcome(path: Path, schedule: list[set[int]], *, everything: bool) -> Result
             for frame in capture.scan(scan_request):
                 frames.append(frame)
                 assert capture.info.frames == frame.number
-                message = decode(frame, watched if frame.number <= scan_request.until else ()) or neighbour(frame)
+                message = decode(frame, watched if frame.number <= scan_request.until else ()) or notice(frame)
                 if isinstance(message, CmMessage):
                     scan_request.heard(frame.number)
                     watched.clear()

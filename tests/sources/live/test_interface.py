@@ -68,6 +68,15 @@ def unwanted(ether: Packet) -> list[bytes]:
     return [bytes(packet) for packet in packets]
 
 
+@pytest.fixture(autouse=True)
+def _libpcap(require_tool: Callable[[str], str]) -> None:
+    """The library that captures; Debian has it apart from the tools that use it."""
+    try:
+        import scapy.libs.winpcapy  # noqa: F401
+    except OSError:
+        require_tool("libpcap")
+
+
 @pytest.fixture
 def ether(namespace: Any) -> Packet:
     """What frames from va to vb begin with."""

@@ -194,7 +194,7 @@ class InterfaceSource(LiveSource):
 
 
 def _is_roce(frame: Frame) -> bool:
-    """Whether it has a BTH; what tells of neighbours has none."""
+    """Whether it has a BTH; ARP, neighbour discovery and ICMP have none."""
     return LINK_TYPES[frame.link_type].find(frame.data) is not None
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from conversation import FIRST_DAY, SECOND, Conversation, run
+from pathlib import Path
 
+import pytest
+from conversation import FIRST_DAY, SECOND, Conversation, Host, attempts_of, run
+
+from ibcmtool.connections import release
+from ibcmtool.connections.release import safe_retry
 from ibcmtool.connections.timers import exponent
-from ibcmtool.views.retry import safe_retry
+from ibcmtool.engine.files import analyze
+from ibcmtool.values import Time
 
 ACK = 18  # Local ACK Timeout; the longest timewait is one step more
 LONGEST = exponent(ACK + 1)
@@ -39,7 +45,7 @@ def test_the_dreq_was_answered():
     old = refused_at(60)
     old.close(60.02, by="passive")
     retry = retry_of(old, 2, until=120)
-    assert retry == (ns(60.03) + LONGEST, "closed", (1,), False)
+    assert retry == (ns(60.03) + LONGEST, "closed", (1,), False, ns(60.03))
 
 
 def test_the_dreq_was_never_answered():
@@ -70,7 +76,44 @@ def test_the_old_connection_is_not_in_the_capture():
     new = Conversation()
     new.active(0, "REQ")
     new.passive(0.01, "REJ", reason=10)
-    assert retry_of(new, 1) == (None, "unknown", (), False)
+    assert retry_of(new, 1) == (None, "unknown", (), False, None)
+
+
+def test_the_holder_restarts_before_its_dreq_is_answered():
+    """It holds nothing any more: nobody need wait for its retries."""
+    old = refused_at(60)
+    old.passive(60.02, "DREQ")
+    old.another(Host("10.0.0.3"), Host("10.0.0.2", first_comm_id=0x5D11_A000)).establish(62)
+    assert retry_of(old, 2, until=200) == (ns(62.01), "restarted", (1,), False, ns(62.01))
+
+
+def captures_with_refusals():
+    folder = Path(__file__).resolve().parents[2] / "captures"
+    paths = sorted(folder.glob("*/*.pcap*"))
+    analyses = [(path.name, analyze([str(path)])) for path in paths]
+    return [
+        pytest.param(analysis, id=name)
+        for name, analysis in analyses
+        if any(f.code == "S02" for f in analysis.findings)
+    ]
+
+
+@pytest.mark.parametrize("analysis", captures_with_refusals())
+def test_all_who_tell_when_a_qpn_is_free_agree(analysis):
+    """The row of an attempt, that of its group, and S09; S02 comes too early to know, and refers to them."""
+    by_id = {connection.id: connection for connection in analysis.connections}
+    for group in attempts_of(analysis.connections):
+        if group.stale:
+            assert group.retry() == release.retry_of(by_id[group.ids[-1]])
+    for finding in analysis.findings:
+        if finding.code == "S09":
+            retry = release.retry_of(by_id[finding.connection])
+            told = finding.evidence["released"], finding.evidence["earliest_safe_retry"]
+            assert [time and time.ns for time in told] == [retry.released, retry.time]
+        if finding.code == "S02":
+            assert not any(isinstance(value, Time) for value in finding.evidence.values())
+            connection = by_id[finding.connection]
+            assert connection.outcome != "rejected" or release.retry_of(connection) is not None
 
 
 def test_refused_because_of_timewait():

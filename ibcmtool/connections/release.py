@@ -1,30 +1,35 @@
 """When is it safe to send a REQ again that was refused as stale?
 
 The side that refused with REJ 10 holds an old connection to the QPN. It lets go when the DREQ on that connection is
-answered, or when its retries are exhausted; then its timewait runs (IBA 12.4). A receiver that follows the relaxed
-reading accepts the QPN from that moment on, one that follows the strict reading only after its timewait. So the time
-given here is the end of the longest timewait known, which is safe with both.
+answered, or when its retries are exhausted, or when it restarts; then its timewait runs (IBA 12.4). A receiver that
+follows the relaxed reading accepts the QPN from the moment on when it lets go, one that follows the strict reading only
+after its timewait. So the safe time is the end of the longest timewait known. Whoever tells these times has them from
+here, so that they agree.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
+from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import SLACK, deadlines, sends
+from ibcmtool.connections.matching import rej_reason
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.connections.timewait import timewait
 from ibcmtool.model import PEER, Conflict, Connection, Role
 
 Basis = Literal[
     "closed",  # the old connection was closed by a DREP, or by a REJ
+    "restarted",  # the machine that held it has restarted
     "exhausted",  # the DREQs on it stayed unanswered until the last one
     "retrying",  # a DREQ on it is unanswered so far: the time is when its retries end, if it stays so
     "no DREQ",  # no DREQ on it was seen: the refusing side may hold it for good
     "unknown",  # the capture does not show the old connection
 ]
 # From the best founded to the worst: the answer for several connections is as good as its weakest part.
-_BASES: tuple[Basis, ...] = ("closed", "exhausted", "retrying", "no DREQ", "unknown")
+_BASES: Final[tuple[Basis, ...]] = ("closed", "restarted", "exhausted", "retrying", "no DREQ", "unknown")
 
 
 class Retry(NamedTuple):
@@ -34,6 +39,16 @@ class Retry(NamedTuple):
     basis: Basis
     held: tuple[int, ...] = ()  # the ids of the old connections
     assumed: bool = False  # a timer was not captured, a default stands in
+    released: int | None = None  # ns; when the holder lets go: by the relaxed reading the QPN is accepted from then on
+
+
+def retry_of(connection: Connection) -> Retry | None:
+    """When the consumer of an attempt can safely try again; None where no REJ 10 tells it to wait."""
+    step = connection.reject
+    if connection.outcome != "rejected" or step is None or rej_reason(step.message) != STALE_CONNECTION:
+        return None
+    conflicts = connection.reply_conflicts if step.sender == "active" else connection.request_conflicts
+    return safe_retry(conflicts, step.message.time)
 
 
 def safe_retry(conflicts: tuple[Conflict, ...], refused_at: int) -> Retry:
@@ -45,10 +60,17 @@ def safe_retry(conflicts: tuple[Conflict, ...], refused_at: int) -> Retry:
         return Retry(None, "unknown")
     parts = [_let_go(conflict.other, PEER[conflict.owner]) for conflict in held]
     basis = max((part.basis for part in parts), key=_BASES.index)
-    times = [part.time for part in parts]
-    latest = None if None in times else max(time for time in times if time is not None)
     assumed = any(part.assumed for part in parts)
-    return Retry(latest, basis, tuple(sorted(conflict.other.id for conflict in held)), assumed)
+    held_by = tuple(sorted(conflict.other.id for conflict in held))
+    return Retry(
+        _latest([part.time for part in parts]), basis, held_by, assumed, _latest([part.released for part in parts])
+    )
+
+
+def _latest(times: Sequence[int | None]) -> int | None:
+    """None where one of them is not known."""
+    known = [time for time in times if time is not None]
+    return max(known) if len(known) == len(times) else None
 
 
 def _stood(conflict: Conflict, time: int) -> bool:
@@ -62,19 +84,22 @@ def _stood(conflict: Conflict, time: int) -> bool:
 def _let_go(old: Connection, holder: Role) -> Retry:
     """When `holder` is through with the old connection."""
     end = old.end(holder)
+    if end.restarted is not None:
+        return Retry(end.restarted, "restarted", released=end.restarted)
     if end.timewait is not None:
-        lasts = end.timewait.maximum - end.timewait.start
+        start, lasts, assumed = end.timewait.start, end.timewait.maximum - end.timewait.start, end.timewait.assumed
         unanswered = _unanswered_until(old, holder)
         if unanswered is None:
-            return Retry(end.timewait.maximum, "closed", assumed=end.timewait.assumed)
-        return Retry(max(end.timewait.start, unanswered) + lasts, "exhausted", assumed=end.timewait.assumed)
+            return Retry(end.timewait.maximum, "closed", assumed=assumed, released=start)
+        released = max(start, unanswered)
+        return Retry(released + lasts, "exhausted", assumed=assumed, released=released)
     if end.state == "DREQ_SENT":
         for lapse in deadlines(old):
             if lapse.kind == "DREQ_EXHAUSTED" and lapse.role == holder:
-                waits = timewait(lapse.time, old.request, old.reply, holder)
-                return Retry(waits.maximum, "retrying", assumed=waits.assumed or old.request is None)
+                waits, assumed = timewait(lapse.time, old.request, old.reply, holder), old.request is None
+                return Retry(waits.maximum, "retrying", assumed=waits.assumed or assumed, released=lapse.time)
     if end.state in CLOSED_STATES and old.closed is not None:
-        return Retry(old.closed, "closed")
+        return Retry(old.closed, "closed", released=old.closed)
     return Retry(None, "no DREQ")
 
 

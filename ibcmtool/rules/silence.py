@@ -1,0 +1,74 @@
+"""Why a target may not answer: what ICMP errors say of it, and in which partition it was asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibcmtool.formatting import address, frames, times
+from ibcmtool.messages import Req, SidrReq
+from ibcmtool.model import Connection, Step
+from ibcmtool.packets import CmMessage
+from ibcmtool.rules.context import Context
+from ibcmtool.wire.envelope import envelope
+
+ROCE_IS_OFF: Final = (
+    "On the target, see whether an RDMA device serves this address (`rdma link`): soft RoCE (rdma_rxe) is not set up on"
+    " the interface, or the adapter's RoCE is off there, so that its IP stack got the packets. The listening program"
+    " does not matter yet."
+)
+
+DEFAULT_PARTITION: Final = 0xFFFF
+PARTITION: Final = 0x7FFF  # without the bit of full membership
+
+
+def reported(context: Context, first: Step) -> tuple[str, str] | None:
+    """Half a sentence and advice on the target of messages from `first` on; None where no error came back."""
+    target = first.message.destination
+    errors = context.undelivered.since(first.message.source, target, first.message.time)
+    if not errors:
+        return None
+    last, name = errors[-1], address(errors[-1].reporter)
+    where = frames([(errors[0].file, errors[0].frame)], errors[0].file != first.message.file)
+    seen = f"{times(len(errors))}, first in {where}"
+    if last.reason == "port" and last.reporter == target:
+        return (
+            f"the host is up, nothing takes UDP 4791 there (ICMP port unreachable, {seen})",
+            ROCE_IS_OFF,
+        )
+    if last.reason == "prohibited":
+        return (
+            f"{name} rejects the packets (ICMP administratively prohibited, {seen})",
+            f"Let UDP port 4791 pass: a firewall or ACL at {name} rejects it.",
+        )
+    what = "its port 4791" if last.reason == "port" else f"that {last.reason}"
+    return (
+        f"{name} cannot reach {what} (ICMP {last.reason} unreachable, {seen})",
+        f"See whether the target is up, its address is right, and {name} has a route and a MAC address for it.",
+    )
+
+
+def in_partition(context: Context, connection: Connection, first: Step) -> tuple[str, str]:
+    """A sentence and advice on the P_Key of unanswered requests; both empty where nothing speaks against it."""
+    asked, word = _partition(first.message), context.ports.newest(connection.passive.address)
+    around = envelope(word) if word is not None else None
+    spoken = around.partition_key if around is not None else None
+    if asked is None or (asked ^ (DEFAULT_PARTITION if spoken is None else spoken)) & PARTITION == 0:
+        return "", ""
+    known = ""
+    if spoken is not None and word is not None:
+        where = frames([(word.file, word.frame)], word.file != first.message.file)
+        known = f", the target was heard with 0x{spoken:04x} ({where})"
+    advice = (
+        "A port drops packets of a partition that it is not in without an answer: look for P_Key"
+        f" 0x{asked:04x} in /sys/class/infiniband/DEV/ports/N/pkeys/* of the target."
+    )
+    return f" Their P_Key is 0x{asked:04x}{known}.", advice
+
+
+def _partition(message: CmMessage) -> int | None:
+    """The P_Key that a request names; where that is the default one, the P_Key that it was sent with."""
+    around, fields = envelope(message), message.fields
+    named = fields.partition_key if isinstance(fields, (Req, SidrReq)) else None
+    if around is None or (named is not None and (named ^ DEFAULT_PARTITION) & PARTITION):
+        return named
+    return around.partition_key

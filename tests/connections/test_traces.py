@@ -1,0 +1,59 @@
+"""What the numbers of a port's QP1 prove, and what they do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conversation import FIRST_DAY, SECOND, Conversation, Host
+
+from ibcmtool.connections.traces import MOST_JUMPS, Traces
+from ibcmtool.packets import CmMessage
+
+
+def messages(*places: tuple[float, int]) -> list[CmMessage]:
+    """REQs of one host, with these times and PSNs."""
+    message = Conversation(Host("10.0.0.1")).active(0, "REQ")
+    return [
+        replace(message, frame=frame, time=FIRST_DAY + round(time * SECOND), psn=psn, mad=bytes([frame]) * 256)
+        for frame, (time, psn) in enumerate(places, 1)
+    ]
+
+
+def traces(said: list[CmMessage]) -> Traces:
+    found = Traces()
+    for message in said:
+        found.note(message)
+    return found
+
+
+def runs_on(said: list[CmMessage], first: int = 0, last: int = -1) -> bool:
+    return traces(said).runs_on(said[0].source, said[first].time, said[last].time)
+
+
+def test_numbers_that_run_on_prove_that_nothing_was_missed():
+    assert runs_on(messages((0, 7), (1, 8), (2, 9)))
+    assert not runs_on(messages((0, 7), (1, 9), (2, 10)))
+    assert runs_on(messages((0, 7), (1, 9), (1.01, 8), (2, 10)))  # the gap is filled late
+
+
+def test_a_fall_to_the_first_numbers_is_a_restart():
+    said = messages((0, 2007), (1, 2008), (20, 0), (21, 1))
+    restart = traces(said).restart(said[0].source, said[0].time, said[-1].time)
+    assert restart is not None
+    assert (restart.before, restart.after) == (said[1], said[2])
+
+
+def test_nothing_is_proved_across_a_step_back_of_time():
+    back = messages((100, 7), (130, 8), (10, 9), (120, 10))
+    assert not runs_on(back, 0, 1)
+    assert runs_on(back, 2, 3)  # by the clock of the newest stretch
+
+
+def test_what_was_counted_before_a_step_back_is_not_forgotten():
+    said = messages((100, 7), (130, 10), (10, 12))
+    assert traces(said).inputs[0].counts()[said[0].source][1:] == (3, 2)
+
+
+def test_steps_back_beyond_memory():
+    said = messages(*((1000 - 10 * at, at) for at in range(3 * MOST_JUMPS)))
+    assert list(traces(said).inputs[0].jumps) == [message.frame for message in said[-MOST_JUMPS:]]
