@@ -66,7 +66,7 @@ def knowledge(connection: Connection, role: Role) -> Knowledge:
     end, spoke = connection.end(role), role in connection.first_data
     if end.state == "UNKNOWN":
         return "unknown"
-    if end.restarted is not None or (spoke and end.state == "ESTABLISHED"):
+    if (end.restarted is not None and end.state in ("IDLE", "LISTEN")) or (spoke and end.state == "ESTABLISHED"):
         return "known"
     if spoke and end.state in ("REP_RCVD", "MRA_REP_SENT"):
         return "likely"  # its data follow from an RTU, which was not captured
