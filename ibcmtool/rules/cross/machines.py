@@ -63,6 +63,8 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
         end, old, holder = connection.end(role), conflict.other, connection.peer(role)
         if not context.witness.two_machines(conflict, end, reject.message.time):
             continue
+        if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
+            continue  # "went on" is a matter of time
         owner, ca = old.end(conflict.owner), end.ca_guid or 0
         heard = of_type(old, "REQ" if conflict.owner == "active" else "REP")
         closed = " and sent a DREQ for it" if of_type(old, "DREQ", sender=PEER[conflict.owner]) else ""
