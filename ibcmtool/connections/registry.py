@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
+from ibcmtool.connections.connection_index import ConnectionIndex, Match, answers_another, conflict_with, is_twin
 from ibcmtool.connections.creation import EndpointNames, adopt, new_connection, partial_connection, stale_connection
 from ibcmtool.connections.matching import continues, reply_qpn
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
@@ -59,7 +59,12 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrReq) else fields.local_comm_id) is None:
             return None
         known = self._index.request(message, fields)
-        if known is not None and known.request is None and isinstance(fields, Req):
+        if (
+            known is not None
+            and known.request is None
+            and isinstance(fields, Req)
+            and not answers_another(known, message)
+        ):
             adopt(known, fields, self._endpoint_names)
             self._index.add_holder(known, known.active)
             return known, "active"
@@ -135,6 +140,8 @@ class Registry:
         closed, request = connection.closed, connection.steps[0]
         if closed is None or connection.request is None or message.type != "REP" or request.message.type != "REQ":
             return None
+        if any(step.message.type == "REQ" and step.message.time > closed for step in connection.steps):
+            return None  # it came again, and that was accepted
         if message.tid != request.message.tid or connection.passive.restarted is not None or connection.reject:
             return None
         late = next((copy for copy in request.sightings if copy.time > closed), None)

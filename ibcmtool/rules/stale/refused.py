@@ -44,8 +44,8 @@ def stale_refused(connection: Connection, event: Event, context: Context) -> Ver
     conflict, reject = _conflict_with(connection, event.related), connection.reject
     if reject is None or conflict is None:
         return
-    if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP")):
-        return  # it was closed, though not all of it was captured: a strict receiver refuses in its timewait, too
+    if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP", sender=PEER[conflict.owner])):
+        return  # it had closed, though not all was captured: a strict receiver refuses in its timewait, too
     kind = "REQ" if reject.sender == "passive" else "REP"
     sent = of_type(connection, kind)
     if not sent:
