@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
-from ibcmtool.connections.matching import is_xrc
+from ibcmtool.connections.matching import is_xrc, same_mad
 from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
@@ -112,7 +112,9 @@ class ConnectionIndex:
             over, known = found, self._active_ids.get(remote, ())
             found = _newest([one for one in known if _copies_tid(one, message)], "passive", message)
             found = found or _newest([one for one in known if one.passive.comm_id is None], "passive", message)
-            if found is None and over is not None and over[0].closed is None:
+            if over is not None and any(same_mad(step.message, message) for step in over[0].steps):
+                found = over  # once more
+            elif found is None and over is not None and over[0].closed is None:
                 found = over
         if found is None or (message.type == "RTU" and found[0].closed is not None):
             found = self._without_reply(local, remote, message, exact=found is not None) or found
@@ -249,6 +251,11 @@ def _constrains(connection: Connection, time: int) -> bool:
         if end.state not in CLOSED_STATES or (end.timewait is not None and time < end.timewait.maximum):
             return True
     return False
+
+
+def answers_another(partial: Connection, request: CmMessage) -> bool:
+    """Whether what was captured first of a connection is the answer to another REQ with the same id."""
+    return partial.steps[0].message.type in ("REP", "MRA", "REJ") and not _copies_tid(partial, request)
 
 
 def _copies_tid(connection: Connection, answer: CmMessage) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from ibcmtool.connections.codes import CONSUMER_REJECT
-from ibcmtool.connections.connection_index import ConnectionIndex, Match, conflict_with, is_twin
+from ibcmtool.connections.connection_index import ConnectionIndex, Match, answers_another, conflict_with, is_twin
 from ibcmtool.connections.creation import (
     EndpointNames,
     adopt,
@@ -186,6 +186,8 @@ class Registry:
         closed, request = connection.closed, next((s for s in connection.steps if s.message.type == "REQ"), None)
         if closed is None or connection.request is None or message.type != "REP" or request is None:
             return None
+        if any(step.message.type == "REQ" and step.message.time > closed for step in connection.steps):
+            return None  # it came again, and that was accepted
         if message.tid != request.message.tid or connection.passive.restarted is not None or connection.reject:
             return None
         late = next((copy for copy in request.sightings if copy.time > closed), None)
@@ -231,6 +233,8 @@ class Registry:
 
 def _begins(connection: Connection, request: CmMessage) -> bool:
     """Whether a connection that lacks its REQ can have begun with this one: nothing that is over begins again."""
+    if answers_another(connection, request):
+        return False
     return connection.closed is None or request.time - connection.opened < DISORDER
 
 

@@ -188,8 +188,16 @@ class Tracker:
             passive.state = passive_after
             if passive_after == "TIMEWAIT":
                 self._begin_timewait(connection, passive, time)
+        if first is not None and message.type == "DREQ":
+            self._wait_on(connection, connection.end(sender), time)
         record_step(connection, step)
         return step
+
+    def _wait_on(self, connection: Connection, end: End, time: int) -> None:
+        """A DREQ that comes again has had no answer: its sender's timewait begins no sooner than with this."""
+        if end.timewait is not None and time - end.timewait.start > DISORDER:
+            end.timewait = None
+            self._begin_timewait(connection, end, time)
 
     def _is_delayed(self, message: CmMessage) -> bool:
         """Whether it came by more than the usual disorder behind one that its sender sent later."""

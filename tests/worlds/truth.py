@@ -182,8 +182,13 @@ class Truth:
         if known is not None:
             known.packets += packets  # once for each connection that is kept
             return
-        deed = self.add("S03", time, holder.host, list(packets), "sent no DREQ after REJ 10")
+        deed = self.add("S03", time, holder.host, list(packets), "sent no DREQ after REJ 10", due=NEVER)
         deed.holder = holder
+        holder.cm.plan.at(time + 3 * holder.wait, self._kept_on, deed, holder)
+
+    def _kept_on(self, time: float, deed: Deed, holder: Id) -> None:
+        if holder.cm.alive and holder.state == "ESTABLISHED":
+            deed.due = time
 
     def dropped(self, time: float, id_: Id, dreq: Packet) -> None:
         """Destroyed while it was established: one DREQ."""

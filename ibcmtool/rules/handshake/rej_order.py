@@ -7,7 +7,7 @@ from typing import Final
 from ibcmtool.connections.codes import CONSUMER_REJECT, INVALID_COMM_ID, INVALID_COMM_INSTANCE, REQ_REJECTED, TIMEOUT
 from ibcmtool.connections.deadlines import SLACK
 from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, proved, unopposed
+from ibcmtool.evidence import in_order, one_clock, proved, unopposed
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Mra, Rej
 from ibcmtool.model import Connection, Event, Role, Step
@@ -53,7 +53,11 @@ def rej_when_established(connection: Connection, step: Step, context: Context) -
         f"REJ (reason {fields.reason}) of the {step.sender} side {duration(gap)} after "
         f"{'its own' if active else 'the'} RTU{proof}: only a DREQ ends an established connection.",
         {"reason": fields.reason, "gap": Duration(gap), "sender": step.sender},
-        ((proved if active else unopposed)("received"), one_clock(rtu, step, otherwise="weakened")),
+        (
+            (proved if active else unopposed)("received"),
+            one_clock(rtu, step, otherwise="weakened"),
+            in_order(rtu.message, step.message),
+        ),
         steps=(rtu, step),
     )
 

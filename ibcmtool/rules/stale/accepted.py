@@ -198,7 +198,7 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
     if found is None:
         return
     old, holder, timewait = found
-    number, after = connection.active.qpn or 0, time - timewait.start
+    number, after = connection.active.qpn or 0, max(time - timewait.start, 0)  # they may have crossed
     length = timewait.likely - timewait.start
     close = next((step for step in reversed(old.steps) if step.message.time <= timewait.start), old.steps[-1])
     if any(copy.time > timewait.start for step in of_type(old, "REQ") for copy in step.sightings):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ibcmtool.connections.traces import DISORDER
 from ibcmtool.model import PEER, Conflict, Connection, End, Timewait
 from ibcmtool.rules.context import Context
 from ibcmtool.values import Duration, Guid, Qpn, Value
@@ -31,7 +32,7 @@ def in_peer_timewait(
         old, holder = conflict.other, conflict.other.peer(conflict.owner)
         if not conflict.same_peer or holder.timewait is None:
             continue
-        if holder.timewait.start <= time < holder.timewait.minimum and context.covered(
+        if holder.timewait.start - DISORDER <= time < holder.timewait.minimum and context.covered(
             old, last_activity(old, time), time
         ):
             return old, holder, holder.timewait

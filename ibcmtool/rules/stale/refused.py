@@ -84,8 +84,8 @@ def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step 
     sent = of_type(connection, kind)
     if not sent or reject is None or reject.sender == role:
         return
-    if any(between(drep, reject) > DISORDER for drep in of_type(conflict.other, "DREP")):
-        return  # it was closed, though not all of it was captured: a strict receiver refuses in its timewait, too
+    if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP", sender=PEER[conflict.owner])):
+        return  # it had closed, though not all was captured: a strict receiver refuses in its timewait, too
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
     evidence: dict[str, Value | Sequence[Value]] = {**numbers(conflict, refused.message.time)}

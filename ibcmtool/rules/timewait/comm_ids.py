@@ -114,6 +114,8 @@ def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
         f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
         f"{end_name(connection.passive)} accepted it.",
         {"after_close": Duration(late)},
+        # Where neither the copy was captured nor a close, it may have been a repetition.
+        () if request.message.time != step.message.time or of_type(old, "DREQ", "DREP") else (unopposed("not a copy"),),
         steps=(request, step),
         related=(old,),
     )

@@ -199,3 +199,11 @@ IPOIB = 0x1000_0000_0000_0048
 def test_queues_that_suit_their_settings(fields: dict[str, Any]) -> None:
     """F15: IPoIB connected mode wants no retries; the fields of XRC mean less."""
     assert "F15" not in run(queues(**fields)).codes
+
+
+def test_an_xrc_target_whose_req_was_cut() -> None:
+    """F01: a REP with QPN 0 and an EE context is of XRC, if nothing is known of its transport."""
+    talk = Conversation()
+    talk.active(0, "REQ", cut=60, **XRC)
+    talk.passive(0.01, "REP", local_qpn=0, local_eecn=0x77)
+    assert "F01" not in run(talk).codes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conversation import Conversation, Result, run
+from conversation import Conversation, Host, Result, run
 
 from ibcmtool.values import Duration
 
@@ -148,3 +148,14 @@ def test_every_req_had_an_answer_of_its_own() -> None:
         talk.again(again, req)
         talk.passive(90.1, "REJ", reason=8, message_rejected=0, local_comm_id=0)
         assert "H21" not in run(talk).codes
+
+
+def test_rej_that_was_held_up() -> None:
+    """H11: its number is older than that of the RTU, so it was sent before it."""
+    talk = Conversation(Host("10.0.0.1", psn=2000))
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    held_up = talk.hosts["active"].next_psn()
+    talk.active(0.02, "RTU")
+    talk.active(3, "REJ", reason=28, message_rejected=1, psn=held_up)
+    assert "H11" not in run(talk).codes

@@ -55,6 +55,15 @@ def test_s01_is_only_probable_where_a_restart_may_not_show():
     assert run(old).only("S01").confidence == "probable"
 
 
+def test_s01_accuses_nobody_whose_numbers_begin_anew():
+    """PSN 0 behind the largest one: a wrap, or far likelier a restart."""
+    old, new = crashed(psn=(1 << 24) - 1)
+    new.passive(60.01, "REP")
+    finding = run(old).only("S01")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "perhaps 10.0.0.2 restarted" in finding.message
+
+
 def test_s01_is_only_probable_without_proof_that_the_old_one_lived():
     old = Conversation(active_qpn=QPN)
     old.active(0, "REQ")

@@ -167,3 +167,14 @@ def test_t01_of_a_connection_that_was_refused_first():
     old.close(20)
     old.another(active_qpn=QPN).active(20.05, "REQ")
     assert run(old).only("T01").evidence["reused_after"] == Duration(40_000_000)
+
+
+def test_t01_after_a_drep_that_was_not_received():
+    """The DREQ came again, so the first DREP had not ended the connection for its sender."""
+    old = Conversation(Host("10.0.0.1", psn=100), Host("10.0.0.2", psn=100), active_qpn=QPN)
+    old.establish(0, **TIMES)
+    dreq, drep = old.close(1)
+    old.again(9, dreq)
+    old.again(9.01, drep)
+    old.another(active_qpn=QPN).active(9.05, "REQ")
+    assert run(old).only("T01").evidence["reused_after"] == Duration(50_000_000)
