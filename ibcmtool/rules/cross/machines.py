@@ -64,7 +64,7 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
         if not context.witness.two_machines(conflict, end, reject.message.time):
             continue
         owner, ca = old.end(conflict.owner), end.ca_guid or 0
-        heard = of_type(old, "REQ" if conflict.owner == "active" else "REP")
+        lived = [step for step in old.steps if step.sender == conflict.owner and between(reject, step) > 0]
         closed = " and sent a DREQ for it" if of_type(old, "DREQ", sender=PEER[conflict.owner]) else ""
         asked = of_type(connection, "REQ" if role == "active" else "REP")
         yield Verdict(
@@ -78,7 +78,7 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
                 "qpn": Qpn(owner.qpn or 0),
             },
             (unopposed("same machine"),),
-            steps=(*heard[:1], *asked[:1], reject),
+            steps=(*asked[:1], reject, *lived[:1]),
             related=(old,),
             advice=X12.advice if ca else f"{NO_GUID} {X12.advice}",
             subject=ca,
