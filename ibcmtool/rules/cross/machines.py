@@ -18,7 +18,7 @@ from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
 from ibcmtool.wire.neighbours import shown
 
-NO_GUID: Final = "Virtual functions may all have CA GUID 0: give each its own."
+NO_GUID: Final = "Virtual functions that were given no CA GUID all have GUID 0."
 
 X12 = rule(
     "X12",
@@ -112,7 +112,8 @@ def address_taken_over(connection: Connection, event: Event, context: Context) -
     before, after = last.message, step.message
     old_guid, new_guid = _guid(before), _guid(after)
     old_mac, new_mac = shown(before), shown(after)
-    changes, evidence = [], dict[str, Value](last_frame=FrameNumber(before.file, before.frame))
+    changes: list[str] = []
+    evidence: dict[str, Value] = {"last_frame": FrameNumber(before.file, before.frame)}
     if old_guid != new_guid:
         changes.append(f"CA GUID {guid(new_guid)} instead of {guid(old_guid)}")
         evidence |= {"ca_guid": Guid(new_guid), "last_ca_guid": Guid(old_guid)}
