@@ -128,8 +128,8 @@ REJECTS: dict[int, Reject] = {
         "upstream Linux, 270 s with MLNX OFED. Until then every attempt with this QPN is refused. An NVMe target "
         '(nvmet) also ends the old connection by itself, and logs "ctrl N keep-alive timer (N seconds) expired!". '
         "Restarting the target's service drops every host, so it comes last. Then: find out why the old connection was "
-        "left. Mostly the peer crashed, rebooted or was cut off, so that its DREQ never came: `ibcmtool explain S02`. "
-        "If two machines have one CA GUID (clones, or GUID 0), the one that is refused has lost nothing.",
+        "left. Mostly the peer crashed, rebooted or was cut off, so that its DREQ never came: `ibcmtool explain S02`."
+        " If two machines have one CA GUID (clones, virtual functions without one), nothing was left: X12.",
     ),
     11: Reject(
         "RDC_NOT_EXIST",

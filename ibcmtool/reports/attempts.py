@@ -32,15 +32,15 @@ def sentence(group: Attempts, calendar: Calendar, ended: bool = False) -> str:
 
 def _all_ended(group: Attempts, program_ended: bool) -> str:
     failure = group.failure
+    if failure.released_by is not None:
+        how = "half open" if failure.outcome == "half_open" else "seen only in part"
+        sent = dreqs(group.requests, group.repeated)
+        return f"all {how}: {sent} of the {failure.released_by} side, none answered"
     if failure.refusal is not None:
         meaning = rejects.ENDED if program_ended else _meaning(group, failure.refusal)
         return f"all {refusal_words(failure.refusal)}" + (f": {meaning}" if meaning else "")
     if failure.outcome == "partial":
         return "all given up by the requester (REJ 4); none of their REQs is in the capture"
-    if failure.released_by is not None:
-        return (
-            f"all half open: {dreqs(group.requests, group.repeated)} of the {failure.released_by} side, none answered"
-        )
     how = "all timed out" if failure.outcome == "timed_out" else "all unfinished at the end of the capture"
     requests = formatting.count(group.requests, "REQ")
     requests += f" ({group.repeated:,} of them retransmissions)" if group.repeated else ""

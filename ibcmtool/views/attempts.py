@@ -35,7 +35,7 @@ class Failure(NamedTuple):
     """How an attempt ended without a connection."""
 
     # rejected | timed_out | connecting (the capture ends before the attempt does) | partial (given up, and the capture
-    # shows nothing but that) | half_open (it is not the attempt that failed, but the release)
+    # shows nothing but that) | half_open, or partial (it is not the attempt that failed, but the release)
     outcome: Outcome
     refusal: Refusal | None = None
     answered: bool = False  # not rejected, but the passive side was heard (MRA, REP)
@@ -224,8 +224,8 @@ def failure_of(connection: Connection) -> Failure | None:
     if connection.outcome in ("timed_out", "connecting") and connection.steps:
         answered = "m" in connection.history or "p" in connection.history
         return Failure(connection.outcome, answered=answered)
-    role = unheard_release(connection) if connection.outcome == "half_open" else None
-    return Failure("half_open", released_by=role) if role is not None else None
+    role = unheard_release(connection) if connection.outcome != "stale" else None
+    return Failure(connection.outcome, released_by=role) if role is not None else None
 
 
 def _begin(connection: Connection, failure: Failure) -> int:

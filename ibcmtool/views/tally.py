@@ -48,6 +48,7 @@ def refusing_step(connection: Connection) -> Step | None:
 Closer = Literal["active", "passive", "both", "unknown"]  # who sent the first DREQ; both: they crossed
 
 MOST_REFUSALS = 100  # different ones; beyond, a consumer's words are left out
+UNHEARD: tuple[tuple[Role, str, str], ...] = (("active", "D", "de"), ("passive", "d", "DE"))  # letters of a history
 REQUESTS, REPLIES = ("REQ", "SIDR_REQ"), ("REP", "SIDR_REP")
 
 
@@ -158,9 +159,15 @@ def _gives_up(message: CmMessage) -> bool:
 
 
 def unheard_release(connection: Connection) -> Role | None:
-    """The side whose DREQs got no answer at all, not even a DREQ; None for all other connections."""
-    for role in ("active", "passive") if connection.outcome in ("half_open", "stale") else ():
-        mine, theirs = ("D", "de") if role == "active" else ("d", "DE")
+    """The side whose DREQs got no answer at all, not even a DREQ; None for all other connections.
+
+    Of a connection that was seen in part only it takes a DREQ that was repeated.
+    """
+    if connection.outcome not in ("half_open", "stale", "partial"):
+        return None
+    for role, mine, theirs in UNHEARD:
+        if connection.outcome == "partial":
+            mine = "^" + mine
         if mine in connection.history and not any(letter in connection.history for letter in theirs):
             return role
     return None

@@ -197,3 +197,23 @@ def test_a_summary_without_groups_does_not_speak_of_them() -> None:
 def test_unknown_retry_times_are_null() -> None:
     (group,) = summaries(retry_loop(dreq=False))[0]["attempts"]
     assert (group["earliest_safe_retry"], group["retry_basis"]) == (None, "no DREQ")
+
+
+@pytest.mark.parametrize(
+    ("begins", "outcome", "words"), [(0, "half_open", "half open"), (50, "partial", "seen only in part")]
+)
+def test_dreqs_into_a_dead_link(begins: float, outcome: str, words: str) -> None:
+    """Whether the capture has the beginnings of the connections or not."""
+    first = Conversation()
+    talks = [first, first.another(), first.another()]
+    for talk in talks:
+        talk.establish(0)
+        talk.repeat(talk.active(90, "DREQ"), every=4.6, count=15)
+    first.capture[:] = [item for item in first.capture if item.time >= FIRST_DAY + begins * SECOND]
+    (group,) = attempts_of(run(first, until=300).connections)
+    assert attempts.sentence(group, UTC).startswith(
+        f"3 connections in 69 s, all {words}: 48 DREQs (45 of them retransmissions) of the active side, none answered;"
+        " first 22:14:50.000"
+    )
+    (written,) = summaries(first)[0]["attempts"]
+    assert (written["outcome"], written["dreqs"]) == (outcome, {"sent": 48, "retransmissions": 45})

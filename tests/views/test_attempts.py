@@ -198,6 +198,20 @@ def test_dreqs_into_a_dead_link_are_one_story():
     assert group.opened == FIRST_DAY + 90 * SECOND
 
 
+def test_dreqs_of_connections_from_before_the_capture():
+    first = Conversation()
+    for number in range(4):
+        talk = first.another()
+        talk.repeat(talk.active(90 + number * 0.001, "DREQ"), every=4.6, count=15)
+    (group,) = groups_of(first, until=300)
+    assert (group.count, group.failure.outcome, group.failure.released_by, group.requests) == (
+        4,
+        "partial",
+        "active",
+        64,
+    )
+
+
 def test_dreqs_that_were_answered_are_none():
     first = Conversation()
     for number in range(5):

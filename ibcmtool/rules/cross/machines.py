@@ -18,7 +18,7 @@ from ibcmtool.services import connection_service
 from ibcmtool.values import Duration, FrameNumber, Guid, Qpn, Value
 from ibcmtool.wire.neighbours import shown
 
-NO_GUID: Final = "Virtual functions may all have CA GUID 0: give each its own."
+NO_GUID: Final = "Virtual functions that were given no CA GUID all have GUID 0."
 
 X12 = rule(
     "X12",
@@ -66,7 +66,7 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
         if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
             continue  # "went on" is a matter of time
         owner, ca = old.end(conflict.owner), end.ca_guid or 0
-        heard = of_type(old, "REQ" if conflict.owner == "active" else "REP")
+        lived = [step for step in old.steps if step.sender == conflict.owner and between(reject, step) > 0]
         closed = " and sent a DREQ for it" if of_type(old, "DREQ", sender=PEER[conflict.owner]) else ""
         asked = of_type(connection, "REQ" if role == "active" else "REP")
         yield Verdict(
@@ -80,7 +80,7 @@ def one_guid_two_machines(connection: Connection, event: Event, context: Context
                 "qpn": Qpn(owner.qpn or 0),
             },
             (unopposed("same machine"),),
-            steps=(*heard[:1], *asked[:1], reject),
+            steps=(*asked[:1], reject, *lived[:1]),
             related=(old,),
             advice=X12.advice if ca else f"{NO_GUID} {X12.advice}",
             subject=ca,
@@ -114,7 +114,8 @@ def address_taken_over(connection: Connection, event: Event, context: Context) -
     before, after = last.message, step.message
     old_guid, new_guid = _guid(before), _guid(after)
     old_mac, new_mac = shown(before), shown(after)
-    changes, evidence = [], dict[str, Value](last_frame=FrameNumber(before.file, before.frame))
+    changes: list[str] = []
+    evidence: dict[str, Value] = {"last_frame": FrameNumber(before.file, before.frame)}
     if old_guid != new_guid:
         changes.append(f"CA GUID {guid(new_guid)} instead of {guid(old_guid)}")
         evidence |= {"ca_guid": Guid(new_guid), "last_ca_guid": Guid(old_guid)}

@@ -17,6 +17,9 @@ from ibcmtool.rules.steps import fields_of, of_type
 from ibcmtool.values import Duration, Guid, Qpn
 
 OVERDUE_REPEATS: Final = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
+NAMELESS: Final = (
+    " To that side all hosts whose CA GUID is 0 are one, so it may mean a connection of another one (X12)."
+)
 CROSSING: Final = 100_000_000  # ns in which a message may cross a REJ on its way
 
 S08 = rule(
@@ -53,7 +56,7 @@ def stale_without_cause(connection: Connection, event: Event, context: Context) 
     yield Verdict(
         f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
         f"capture shows no connection of that QPN (CA {guid(end.ca_guid or 0)}) in the {duration(age)} that it "
-        "covers so far.",
+        f"covers so far.{NAMELESS if end.ca_guid == 0 else ''}",
         {"qpn": Qpn(end.qpn or 0), "ca_guid": Guid(end.ca_guid or 0), "capture_age": Duration(age)},
         (weakened("complete"),),
         "info" if young else "warning",

@@ -33,7 +33,7 @@ def test_two_machines_with_one_guid(guid: int) -> None:
     finding = result.only("X12")
     assert result.codes == ["X12"]
     assert (finding.severity, finding.confidence, finding.connection) == ("warning", "probable", 2)
-    assert [frame for _, frame in finding.frames] == [1, 4, 5]
+    assert [frame for _, frame in finding.frames] == [4, 5, 7]
     assert "10.0.0.1 and at 10.0.0.9: two machines" in finding.message
     assert "10.0.0.2 takes them for one" in finding.message
     assert [connection.outcome for connection in result.connections] == ["closed", "rejected"]

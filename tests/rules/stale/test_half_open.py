@@ -27,6 +27,14 @@ def test_s08_where_the_capture_is_older_than_its_connections():
     assert run(talk).only("S08").severity == "info"
 
 
+def test_s08_of_a_host_without_a_ca_guid():
+    """The receiver may mean another host: to it all of them are one."""
+    talk = Conversation(Host("10.0.0.1", guid=0), active_qpn=QPN)
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REJ", reason=10)
+    assert "all hosts whose CA GUID is 0 are one" in run(talk).only("S08").message
+
+
 def test_s08_silent_when_the_connection_is_known():
     talk = Conversation(active_qpn=QPN)
     talk.establish(0)
