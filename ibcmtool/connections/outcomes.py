@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.codes import INVALID_COMM_ID
-from ibcmtool.connections.deadlines import Deadline
+from ibcmtool.connections.deadlines import OVER, Deadline, timewait_over
 from ibcmtool.connections.matching import refusal, rej_reason
 from ibcmtool.messages import SidrRep
 from ibcmtool.model import Connection, Role, Step
@@ -105,8 +105,24 @@ def record_deadline(connection: Connection, deadline: Deadline, in_sight: bool) 
             _become(connection, "half_open")
 
 
-def record_restart(connection: Connection, time: int) -> None:
-    """Record that the machine of one end has restarted: where the other holds the connection still, it is half open."""
+def record_restart(connection: Connection, message: CmMessage) -> bool:
+    """Record that the port which sent a message has restarted. Returns whether an end lost anything by that."""
+    lost = False
+    for end in (connection.active, connection.passive):
+        if end.address != message.source or (end.state in OVER and timewait_over(end, message.time)):
+            continue
+        # An end that has said nothing yet may belong to the new life.
+        if any(step.sender == end.role for step in connection.steps):
+            # A repeated REQ may yet be answered by the new life.
+            waiting = end.role == "passive" and connection.established is None
+            end.state, end.timewait, end.restarted = "LISTEN" if waiting else "IDLE", None, message.time
+            _let_go(connection, message.time)
+            lost = True
+    return lost
+
+
+def _let_go(connection: Connection, time: int) -> None:
+    """An end has lost the connection; where the other holds it still, it is half open."""
     ends = (connection.active, connection.passive)
     if connection.outcome in ("established", "half_open") or (
         connection.outcome == "closed" and connection.closed is None

@@ -190,6 +190,8 @@ class Registry:
             return None  # it came again, and that was accepted
         if message.tid != request.message.tid or connection.passive.restarted is not None or connection.reject:
             return None
+        if connection.outcome == "timed_out":
+            return None  # the repeated REQ of an attempt that came to nothing is answered, if late
         late = next((copy for copy in request.sightings if copy.time > closed), None)
         again = replace(request.message, time=message.time)
         if late is not None:

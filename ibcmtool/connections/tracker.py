@@ -14,7 +14,7 @@ from ibcmtool.connections.agenda import Agenda
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.creation import EndpointNames
 from ibcmtool.connections.data_watch import DataWatch
-from ibcmtool.connections.deadlines import OVER, Deadline, all_sent, is_over, leave_timewait, sends, timewait_over
+from ibcmtool.connections.deadlines import LINGER, Deadline, all_sent, is_over, leave_timewait, sends
 from ibcmtool.connections.implementation import SHOWING, Implementations
 from ibcmtool.connections.matching import earlier_sends, rej_reason
 from ibcmtool.connections.outcomes import LETTERS, delayed, record_data, record_deadline, record_restart, record_step
@@ -29,6 +29,7 @@ from ibcmtool.model import Connection, End, Event, Role, Sighting, Step, Timewai
 from ibcmtool.packets import CmMessage, DataPacket
 
 # What is sent again until it is answered, and by whom; the sender's state is named after it.
+FINAL: Final = frozenset({"ENDED", "STALE_DUTY"})  # deadlines that nothing undoes: forgotten, or said
 RETRIED: Final[tuple[tuple[str, Role], ...]] = (
     ("REQ", "active"),
     ("REP", "passive"),
@@ -73,7 +74,7 @@ class Tracker:
         self._most = most
         self._covered = covered
         self._timeless = timeless
-        self._now = 0
+        self._now = self._before = 0  # the newest time, and the one before it
         self._agenda = Agenda()
         self._queue, self._duties = self._agenda.queue, self._agenda.duties
         self._past = Past()
@@ -89,7 +90,7 @@ class Tracker:
         """One message; the events that its time and it itself bring."""
         time, kind = message.time, message.type
         if time >= self._queue.next:
-            self.advance(time)
+            self._reach(time)
         elif time > self._now or self._now - time > DISORDER:  # the clock was set back: what is open waits
             self._now = time
         standing = self._traces.note(message)
@@ -137,15 +138,20 @@ class Tracker:
 
     def feed_data(self, packet: DataPacket) -> None:
         """One RC or UC packet to a watched QPN."""
-        self.advance(packet.time)
+        self._reach(packet.time)
         for connection, sender in self.watched.senders(packet):
             if record_data(connection, sender, packet):
                 self._emit(Event("DATA", packet.time, connection, role=sender))
             self.watched.adjust(connection)
 
     def advance(self, time: int) -> None:
-        """Let the capture's time pass; it never goes back."""
+        """Let time pass that is known to have passed; it never goes back."""
         self._now = max(self._now, time)
+        self._reach(self._now)
+
+    def _reach(self, time: int) -> None:
+        """It is this time, by a message, or by a clock."""
+        self._before, self._now = self._now, max(self._now, time)
         if self._timeless:
             return
         for number, due in self._queue.reached(self._now):
@@ -206,18 +212,10 @@ class Tracker:
     def _restart(self, message: CmMessage) -> None:
         """The port that sent it has restarted: it holds nothing of what was before, not even a timewait."""
         for connection in self._live.values():
-            for end in (connection.active, connection.passive):
-                if end.address != message.source or (end.state in OVER and timewait_over(end, message.time)):
-                    continue
-                # An end that has said nothing yet may belong to the new life.
-                if any(step.sender == end.role for step in connection.steps):
-                    # A repeated REQ may yet be answered by the new life.
-                    waiting = end.role == "passive" and connection.established is None
-                    end.state, end.timewait, end.restarted = "LISTEN" if waiting else "IDLE", None, message.time
-                    record_restart(connection, message.time)
-                    self.watched.adjust(connection)
-                    if is_over(connection):
-                        self._past.add(connection)
+            if record_restart(connection, message):
+                self.watched.adjust(connection)
+                if is_over(connection):
+                    self._past.add(connection)
 
     def _begin_timewait(self, connection: Connection, end: End, time: int) -> None:
         if end.timewait is None:
@@ -250,6 +248,10 @@ class Tracker:
         for deadline in sorted(self._agenda.pending(connection), key=lambda deadline: deadline.time):
             if deadline.time > now:
                 break
+            if deadline.kind in FINAL and self._now - LINGER > self._before and deadline.time > self._before:
+                # Nothing was captured meanwhile, not even what was due: a clock that was set forward looks the same.
+                self._queue.schedule(connection.id, self._now + deadline.time - self._before)
+                return
             if deadline.kind == "ENDED":
                 self._end(connection, deadline.time)
                 return

@@ -519,3 +519,39 @@ def test_a_ghost_of_a_req_that_stands_behind_its_rep():
     one, two = run(talk, in_order=False).connections
     assert (one.history, two.history) == ("pQUDe", "Qp")
     assert two.late_duplicate_of is one
+
+
+def test_a_clock_that_was_set_forward_ends_nothing():
+    """The REP comes 4 ms after its REQ, by the numbers of its sender; the clock says an hour."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(3600, "REP")
+    talk.active(3600.01, "RTU")
+    talk.close(3601)
+    result = run(talk)
+    (connection,) = result.connections
+    assert connection.history == "QpUDe"
+    assert not {"H01", "T07"} & set(result.codes)
+
+
+def test_a_req_that_is_answered_again_after_a_clock_was_set_forward():
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.again(4.3, req)
+    talk.comm_ids["passive"] += 1  # its host has restarted
+    talk.passive(3604.31, "REP")
+    talk.active(3604.32, "RTU")
+    assert "T07" not in run(talk).codes
+
+
+def test_a_connection_is_forgotten_when_time_is_known_to_have_passed():
+    ended = []
+    tracker = Tracker(lambda event: ended.append(event) if event.kind == "ENDED" else None)
+    talk = Conversation()
+    talk.establish()
+    talk.close(1.0)
+    for message in talk.capture:
+        tracker.feed(message)
+    tracker.advance(at(3600))
+    assert len(ended) == 1

@@ -91,6 +91,14 @@ def set_back_a_little(frames: Frames, at: int, clock: Clock) -> Frames:
     return frames[:at] + [clock.later(frame, -10) for frame in frames[at:]]
 
 
+def set_forward(frames: Frames, at: int, clock: Clock) -> Frames:
+    return frames[:at] + [clock.later(frame, 3600) for frame in frames[at:]] if at else frames
+
+
+def one_from_the_future(frames: Frames, at: int, clock: Clock) -> Frames:
+    return [*frames[:at], clock.later(frames[at], 3600), *frames[at + 1 :]] if at else frames
+
+
 def one_from_the_past(frames: Frames, at: int, clock: Clock) -> Frames:
     return [*frames[:at], clock.later(frames[at], -10), *frames[at + 1 :]]
 
@@ -104,6 +112,8 @@ KINDS = (
     ended_early,
     set_back,
     set_back_a_little,
+    set_forward,
+    one_from_the_future,
     one_from_the_past,
 )
 
