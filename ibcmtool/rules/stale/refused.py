@@ -82,7 +82,7 @@ def _same_machine(refusal: Refusal, end: End) -> Ground:
     """The owner of the QPN has come back with another address: else it would have answered the DREQ."""
     old, role = refusal.conflict.other, refusal.conflict.owner
     owner = old.end(role)
-    gone = refusal.dreq is not None and not of_type(old, "DREP", sender=role)
+    gone = of_type(old, "DREQ", sender=PEER[role]) and not of_type(old, "DREP", sender=role)
     if gone or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
         return unopposed("same machine")
     return Ground("same machine", "weakened", f"its CA GUID was at {address(owner.address)} before")
