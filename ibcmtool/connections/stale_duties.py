@@ -48,7 +48,7 @@ def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces)
     """Whether a refused end and the old connection's owner are two machines with one CA GUID.
 
     They have two addresses and ids of two kernels, and the owner lived on while the other one spoke, at `time`: its
-    QP1 PSNs run on, or its QP sends data still.
+    QP1 PSNs run on, or its QP sends data still. What was shown once holds for that GUID from then on.
     """
     old, role = conflict.other, conflict.owner
     owner = old.end(role)
@@ -56,12 +56,13 @@ def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces)
         return False
     if of_one_boot(owner.comm_id, refused.comm_id):
         return False
-    if role in old.last_data and old.last_data[role].time > time:
-        return True
+    data = old.last_data.get(role)
     heard = max(
         (step.message.time for step in old.steps if step.sender == role and step.message.time < time), default=0
     )
-    return traces.outlives(owner.address, heard, time)
+    if (data is not None and data.time > time) or traces.outlives(owner.address, heard, time):
+        traces.cloned.add(owner.ca_guid or 0)
+    return (owner.ca_guid or 0) in traces.cloned
 
 
 def clear(connection: Connection, traces: Traces) -> None:

@@ -79,6 +79,7 @@ class Traces:
     def __init__(self) -> None:
         self.inputs: dict[int, Input] = {}
         self.hosts = WatchedHosts()
+        self.cloned: set[int] = set()  # CA GUIDs that were shown to be at two machines (stale_duties.py)
         self._unnumbered: set[Address] = set()
 
     def note(self, message: CmMessage) -> Standing:

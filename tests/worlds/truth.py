@@ -25,7 +25,7 @@ JUDGED_INFO = frozenset({"X03", "S05"})
 # Deeds that a complete capture must show: a finding of one of these codes is expected.
 EXPECTED: dict[str, tuple[str, ...]] = {
     "S01": ("S01",),
-    "S02": ("S02", "S08", "S09", "X12"),
+    "S02": ("S02", "S08", "S09"),
     "S03": ("S03",),
     "S04": ("S04",),
     "S05": ("S05", "T07"),
@@ -171,10 +171,10 @@ class Truth:
         host = rej.sender.host
         if holder is None:
             self.add("S06", time, host, [rej, refused], "refused a QPN that is only in its timewait")
+        elif holder.other is not None and holder.other.host is not refused.sender.host:
+            self.add("X12", time, host, [rej, refused], "takes two machines for one")
         else:
             self.add("S02", time, host, [rej, refused], f"refused a QPN that it holds {holder.state}")
-            if holder.other is not None and holder.other.host is not refused.sender.host:
-                self.add("X12", time, host, [rej, refused], "takes two machines for one")
 
     def kept_stale(self, time: float, holder: Id) -> None:
         packets = self.all[-1].packets

@@ -9,7 +9,7 @@ from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, count, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role
+from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rejected
@@ -43,23 +43,21 @@ X12 = rule(
 
 @X12.on_event("STALE_DUTY")
 def refused_for_another(connection: Connection, event: Event, context: Context) -> Verdicts:
-    for role, conflict in connection.conflicts():
+    reject = connection.reject
+    for role, conflict in () if reject is None else connection.conflicts():
         if (
             conflict.other is event.related
             and conflict.other.end(conflict.owner).address != connection.end(role).address
         ):
-            context.memory["X12"].setdefault(connection.id, []).append((role, conflict))
+            context.memory["X12"].setdefault(connection.id, []).append((role, conflict, reject))
     return ()
 
 
 # By then the owner of the QPN may have been heard again.
 @X12.on_event("ENDED", history=rejected, once="subject")
 def one_guid_two_machines(connection: Connection, event: Event, context: Context) -> Verdicts:
-    refusals: list[tuple[Role, Conflict]] = context.memory["X12"].pop(connection.id, [])
-    reject = connection.reject
-    if reject is None:
-        return
-    for role, conflict in refusals:
+    refusals: list[tuple[Role, Conflict, Step]] = context.memory["X12"].pop(connection.id, [])
+    for role, conflict, reject in refusals:
         end, old, holder = connection.end(role), conflict.other, connection.peer(role)
         if not context.witness.two_machines(conflict, end, reject.message.time):
             continue

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ibcmtool.connections.traces import DISORDER
+from ibcmtool.formatting import duration
 from ibcmtool.model import PEER, Conflict, Connection, End, Timewait
 from ibcmtool.rules.context import Context
 from ibcmtool.values import Duration, Guid, Qpn, Value
@@ -80,3 +81,13 @@ def last_activity(connection: Connection, before: int) -> int:
 def last_message(connection: Connection, before: int) -> int:
     """Time of the last CM message on a connection before `before`. (Of its data, not all packets are looked at.)"""
     return max((s.message.time for s in connection.steps if s.message.time < before), default=connection.opened)
+
+
+def since(old: Connection, time: int) -> str:
+    """How old a stale connection is, as far as the capture tells."""
+    if old.opened >= time:
+        return f"connection {old.id}, from before the capture"
+    return (
+        f"connection {old.id}, opened {duration(time - old.opened)} before, last CM message "
+        f"{duration(time - last_message(old, time))} before"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ibcmtool.connections.matching import of_one_boot
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, end_name, qpn, times
@@ -12,7 +13,7 @@ from ibcmtool.formatting import numbers as listed_numbers
 from ibcmtool.model import PEER, Conflict, Connection, End, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first, refused_as_stale, rejected
-from ibcmtool.rules.stale.holders import also_held, last_message, numbers
+from ibcmtool.rules.stale.holders import also_held, last_message, numbers, since
 from ibcmtool.rules.steps import DISORDER, between, of_type, sender_end
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, FrameNumber, Value
@@ -42,47 +43,62 @@ S02 = rule(
 )
 
 
-class Elsewhere(NamedTuple):
-    """A refusal because of a connection that was made from another address."""
+class Refusal(NamedTuple):
+    """A REJ 10, and the connection that it was sent for."""
 
     role: Role  # of the end that was refused
     conflict: Conflict
+    reject: Step
     dreq: Step | None
 
 
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
+    reject = connection.reject
+    if reject is None:
+        return
     for role, conflict in connection.conflicts():
-        if conflict.other is not event.related:
+        if conflict.other is not event.related or reject.sender == role:
             continue
+        refusal = Refusal(role, conflict, reject, event.step)
         if conflict.other.end(conflict.owner).address == connection.end(role).address:
-            yield from _refused(connection, role, conflict, event.step, context)
+            yield from _refused(connection, refusal, context)
         else:
-            context.memory["S02"].setdefault(connection.id, []).append(Elsewhere(role, conflict, event.step))
+            context.memory["S02"].setdefault(connection.id, []).append(refusal)
 
 
 # Whether the other address is another machine with the same CA GUID (X12) shows afterwards.
 @S02.on_event("ENDED", history=rejected)
 def stale_refused_elsewhere(connection: Connection, event: Event, context: Context) -> Verdicts:
-    refusals: list[Elsewhere] = context.memory["S02"].pop(connection.id, [])
-    reject = connection.reject
-    if reject is None:
-        return
-    for role, conflict, dreq in refusals:
-        old = conflict.other
+    refusals: list[Refusal] = context.memory["S02"].pop(connection.id, [])
+    for refusal in refusals:
+        old = refusal.conflict.other
         if old.stale_by is connection and old.outcome != "stale":
             continue  # its owner has answered since: another machine
         if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
             continue  # who lived on while the other one spoke cannot be known
-        if not context.witness.two_machines(conflict, connection.end(role), reject.message.time):
-            yield from _refused(connection, role, conflict, dreq, context)
+        end, time = connection.end(refusal.role), refusal.reject.message.time
+        if not context.witness.two_machines(refusal.conflict, end, time):
+            for verdict in _refused(connection, refusal, context):
+                yield verdict._replace(rests_on=(*verdict.rests_on, _same_machine(refusal, end)))
 
 
-def _refused(connection: Connection, role: Role, conflict: Conflict, dreq: Step | None, context: Context) -> Verdicts:
-    """The verdict on the refusal of the end in this role, and on the DREQ that followed on the old connection."""
-    reject, kind = connection.reject, "REQ" if role == "active" else "REP"
+def _same_machine(refusal: Refusal, end: End) -> Ground:
+    """The owner of the QPN has come back with another address: else it would have answered the DREQ."""
+    old, role = refusal.conflict.other, refusal.conflict.owner
+    owner = old.end(role)
+    gone = of_type(old, "DREQ", sender=PEER[role]) and not of_type(old, "DREP", sender=role)
+    if gone or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
+        return unopposed("same machine")
+    return Ground("same machine", "weakened", f"its CA GUID was at {address(owner.address)} before")
+
+
+def _refused(connection: Connection, refusal: Refusal, context: Context) -> Verdicts:
+    """The verdict on a refusal, and on the DREQ that followed on the old connection."""
+    role, conflict, reject, dreq = refusal
+    kind = "REQ" if role == "active" else "REP"
     sent = of_type(connection, kind)
-    if not sent or reject is None or reject.sender == role:
+    if not sent:
         return
     if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP", sender=PEER[conflict.owner])):
         return  # it had closed, though not all was captured: a strict receiver refuses in its timewait, too
@@ -117,7 +133,7 @@ def _first_refusal(
     number, time = qpn(old.end(conflict.owner).qpn or 0), refused.message.time
     sentence = (
         f"{kind} of {end_name(asker)} with QPN {number}, which {holder} still holds connected to {owner} "
-        f"({_since(old, time)}), refused with REJ 10."
+        f"({since(old, time)}), refused with REJ 10."
     )
     until = f"{holder} lets go of connection {old.id} when its consumer closes it or its QP fails"
     if dreq is not None:
@@ -169,16 +185,6 @@ def _others(others: Sequence[Connection], holder: End, owner: End) -> str:
         f" {end_name(holder)} holds {count(len(others), 'older connection')} with {address(owner.address)} besides"
         f" ({named}{more}), stale as well {'as' if shown else 'if'} that host restarted: REQs with their QPNs will be"
         " refused, too."
-    )
-
-
-def _since(old: Connection, time: int) -> str:
-    """How old a stale connection is, as far as the capture tells."""
-    if old.opened >= time:
-        return f"connection {old.id}, from before the capture"
-    return (
-        f"connection {old.id}, opened {duration(time - old.opened)} before, last CM message "
-        f"{duration(time - last_message(old, time))} before"
     )
 
 

@@ -60,6 +60,29 @@ def test_they_are_named_once_and_no_loop_is_held_against_them() -> None:
     assert not [code for code in result.codes if code.startswith("S")]
 
 
+def test_what_was_shown_once_holds_for_the_guid() -> None:
+    """The next refusal shows nothing of the first one afterwards: S02 knows better by now."""
+    second = Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=900)
+    talk = refused_for_another(second)
+    third = talk.another(active_qpn=0x12)
+    third.establish(100)
+    attempt = talk.another(second, active_qpn=0x12)
+    attempt.active(160, "REQ")
+    attempt.passive(160.01, "REJ", reason=10)
+    assert run(talk).codes == ["X12"]
+
+
+def test_nothing_is_sure_where_the_dreq_was_not_captured() -> None:
+    talk = Conversation(Host("10.0.0.1", guid=7, psn=40), Host("10.0.0.2"), active_qpn=QPN)
+    talk.establish(0)
+    other = talk.another(Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=900), active_qpn=QPN)
+    other.active(60, "REQ")
+    other.passive(60.01, "REJ", reason=10)
+    finding = run(talk, until=62).only("S02")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "its CA GUID was at 10.0.0.1 before" in finding.message
+
+
 @pytest.mark.parametrize("guid", [7, 0])
 def test_a_host_that_comes_back_at_another_address_left_a_stale_connection(guid: int) -> None:
     """Nothing of its old life is heard any more."""
