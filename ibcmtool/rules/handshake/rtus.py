@@ -38,8 +38,8 @@ H04 = rule(
 def rtu_unmatched(connection: Connection, event: Event, context: Context) -> Verdicts:
     """At the end, as its REP may be captured after it."""
     step = next((step for step in connection.steps if step.message.type == "RTU"), None)
-    if step is None or step.disposition != "ignored":
-        return
+    if step is None or step.disposition != "ignored" or (connection.closed or event.time) < step.message.time:
+        return  # behind the end it belongs to another life of these ids
     named = fields_of(step, Rtu).remote_comm_id
     replies = of_type(connection, "REP")
     given = [fields_of(reply, Rep).local_comm_id for reply in replies]
@@ -262,7 +262,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
             "first_after": Duration(gaps[0]),
             "last_after": Duration(gaps[-1]),
         },
-        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up and event.kind == "ENDED" else ())),
+        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up else ())),
         steps=(rtu, *late),
         severity="warning" if gave_up or arrived else None,
     )

@@ -12,7 +12,7 @@ from typing import Final
 
 from ibcmtool.connections.connection_index import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
-from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, in_order, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Fields, Mra, Rep
 from ibcmtool.model import PEER, Connection, Role, Step
@@ -246,7 +246,10 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
             f"{message.type} sent again {duration(between(earlier, step))} later with the same ids and TransactionID"
             f" but other contents: {', '.join(changed) or 'MAD header'}.",
             {"changed": changed, "tid": Tid(message.tid)},
-            () if old.icrc_ok and message.icrc_ok else (unopposed("received"),),
+            (
+                *(() if old.icrc_ok and message.icrc_ok else (unopposed("received"),)),
+                *((ground,) if (ground := in_order(old, message)).strength == "refuted" else ()),
+            ),
             steps=(earlier, step),
         )
         return
