@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ibcmtool.connections.timers import exponent, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import in_order, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name
 from ibcmtool.messages import Apr, Lap
 from ibcmtool.model import PEER, Connection, Event, Step
@@ -54,7 +54,7 @@ def lap_after_the_end(connection: Connection, step: Step, context: Context) -> V
                 yield Verdict(
                     f"{end_name(sender_end(connection, step))} sent a LAP {duration(gap)} after its own {kind}.",
                     {"gap": Duration(gap)},
-                    (one_clock(earlier, step),),
+                    (one_clock(earlier, step), in_order(earlier.message, step.message)),
                     steps=(earlier, step),
                 )
             return

@@ -103,12 +103,12 @@ class Context:
         """One clock stamped both: that of their place, which other inputs may yet show to have been set."""
         if not self.coverage.several:
             return proved("order")
+        return weakened("order") if self._seen_at(one).isdisjoint(self._seen_at(other)) else unopposed("order")
+
+    def _seen_at(self, step: Step) -> set[int]:
+        """The places (Coverage.places) that have captured it."""
         places = self.coverage.places()
-        seen, too = (
-            {places[file] for file in (step.message.file, *(copy.file for copy in step.sightings))}
-            for step in (one, other)
-        )
-        return weakened("order") if seen.isdisjoint(too) else unopposed("order")
+        return {places[file] for file in (step.message.file, *(copy.file for copy in step.sightings))}
 
     def covered(self, connection: Connection, start: int, end: int) -> bool:
         """Whether inputs that show this connection were recording all the time from `start` to `end`."""

@@ -39,7 +39,9 @@ def rtu_unmatched(connection: Connection, event: Event, context: Context) -> Ver
     """At the end, as its REP may be captured after it."""
     for step in connection.steps:
         if step.message.type == "RTU":
-            return _unmatched(connection, step, context) if step.disposition == "ignored" else ()
+            if step.disposition != "ignored" or (connection.closed or event.time) < step.message.time:
+                return ()  # behind the end it belongs to another life of these ids
+            return _unmatched(connection, step, context)
     return ()
 
 
@@ -272,7 +274,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
             "first_after": Duration(gaps[0]),
             "last_after": Duration(gaps[-1]),
         },
-        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up and event.kind == "ENDED" else ())),
+        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up else ())),
         steps=(rtu, *late),
         severity="warning" if gave_up or arrived else None,
     )

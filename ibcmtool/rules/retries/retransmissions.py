@@ -12,7 +12,7 @@ from typing import Final
 
 from ibcmtool.connections.connection_index import TWIN_WINDOW
 from ibcmtool.connections.timers import exponent, linux, max_cm_retries, response_wait
-from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, in_order, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.messages import Fields, Mra, Rep
 from ibcmtool.model import PEER, Connection, Role, Step
@@ -239,6 +239,8 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
         length = min(len(old.mad), len(message.mad))
         if old.mad[:length] == message.mad[:length]:
             continue
+        if in_order(old, message).strength == "refuted":
+            return  # the later one was held up: of an earlier life with the same ids
         changed = _changed_fields(old.fields, message.fields)
         if _other_rules_judge(message.type, changed):
             return

@@ -211,6 +211,7 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
             timer(timewait),
             in_order(close.message, answer.message),
             begun(old, holder, timewait, time),
+            begun(old, holder, timewait, answer.message.time),  # the REQ may have been held up until then
             context.one_clock(close, request),
             *((weakened("complete"),) if _repetition_due(connection, request, answer) else ()),
         ),

@@ -169,7 +169,8 @@ def _first_refusal(
     last = last_message(old, reject.message.time)
     said = [] if dreq is not None else [context.witness.complete(reject.message.source, last, reject.message.time)]
     files = {step.message.file for step in (reject, *old.steps)}
-    if reject.message.time - last < DISORDER and not all(map(context.witness.in_order, files)):
+    ordered = not context.coverage.several and all(map(context.witness.in_order, files))
+    if reject.message.time - last < DISORDER and not ordered:
         said.append(Ground("order", "weakened", "messages are out of order around the refusal"))
     return Verdict(sentence, evidence, said, steps=steps, related=(old,), advice=advice)
 

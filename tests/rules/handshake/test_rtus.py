@@ -304,7 +304,7 @@ def test_rtu_never_got_through() -> None:
     talk.again(12.91, rep)
     result = run(talk, until=100)
     finding = result.only("H07")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert finding.evidence["reps_after_rtu"] == 3
     assert "4.29 s to 12.9 s later" in finding.message
     assert "All 4 sends allowed were used: the passive side gave up" in finding.message
