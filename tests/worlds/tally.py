@@ -51,6 +51,14 @@ class Tally:
         for deed in missed:
             self._missed(world, deed)
 
+    def take(self, other: Tally) -> None:
+        """Count what another one counted, of other worlds."""
+        self.worlds += other.worlds
+        self.messages += other.messages
+        for name in ("true", "false", "overclaimed", "expected", "missed"):
+            getattr(self, name).update(getattr(other, name))
+        self.failures += other.failures
+
     def _judged(self, world: World, judgement: Judgement) -> None:
         finding = judgement.finding
         key = finding.code, finding.severity, finding.confidence

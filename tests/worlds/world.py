@@ -178,6 +178,8 @@ class World:
 
     def _missed(self, findings: Sequence[Finding], deeds: Sequence[Deed]) -> list[Deed]:
         told = [(finding.code, self.packets_of(finding)) for finding in findings]
+        if any(code == "X12" for code, _ in told):  # it is told once for all refusals that come of it
+            told += [(deed.code, deed.packets) for deed in deeds if deed.code == "X12"]
         missed = []
         for deed in self._expected(deeds):
             codes = EXPECTED[deed.code]

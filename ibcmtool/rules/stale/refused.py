@@ -283,10 +283,15 @@ def stale_refusal(connection: Connection, step: Step, context: Context) -> Verdi
 @S13.on_step("DREQ", history=first, needs=("sender",))
 def closed_beside_stale(connection: Connection, step: Step, context: Context) -> Verdicts:
     refusals, ports = context.memory["S13"], (step.message.source, step.message.destination)
-    port = next((port for port in ports if port in refusals), None)
+    port = next((port for port in ports if port in refusals), None) if refusals else None
     if port is None or connection.stale_by is not None or connection.established is None:
-        return
+        return ()
     reject, refused = refusals[port]
+    return _after_refusal(connection, step, reject, refused, context)
+
+
+def _after_refusal(connection: Connection, step: Step, reject: Step, refused: Connection, context: Context) -> Verdicts:
+    """The verdict on a DREQ that came after a refusal for another connection."""
     gap = between(reject, step)
     if any(context.witness.two_machines(c, refused.end(role), refused.opened) for role, c in refused.conflicts()):
         return  # nothing was stale (X12)
