@@ -23,7 +23,6 @@ class Known(NamedTuple):
 
 
 FALSE = (
-    Known("H01", 1, "ghosts", 20615, "a clock was set forward, so that the capture seems old"),
     Known("H02", 1, "nvme", 35345, "the REP was held up, or an MRA was not captured"),
     Known("H05", 1, "slow", 20055, "every RTU was lost: nobody is guilty, though the accept failed"),
     Known(
@@ -35,7 +34,7 @@ FALSE = (
         ("user_space", "killed", "hung"),
     ),
     Known(
-        "H18", 6, "hung", 12047, "one direction only: the answers of the target were not captured", ("hung", "illumos")
+        "H18", 4, "hung", 41479, "one direction only: the answers of the target were not captured", ("hung", "illumos")
     ),
     Known("H18", 1, "broken", 80149, "one direction only: the answers of the target were not captured"),
     Known("H21", 1, "killed", 40542, "a doubled REQ was answered after the program had gone"),
@@ -45,6 +44,14 @@ FALSE = (
     Known("R04", 1, "killed", 108371, "the REQ that was answered was not captured"),
     Known("R06", 1, "hung", 32799, "the REJ that answers in time was lost before the tap"),
     Known("S01", 2, "outage", 36101, "a restart that no PSN shows: the new life's first numbers follow the old one's"),
+    Known(
+        "S02",
+        2,
+        "mirrored",
+        14269,
+        "two machines with one CA GUID, of which one was not heard again",
+        ("mirrored", "clones"),
+    ),
     Known("S03", 1, "reboot", 5477, "the DREQ was not captured, and no later message tells"),
     Known("S03", 1, "clones", 23, "the RTU was still under way: it was not established"),
     Known("S04", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
@@ -64,13 +71,16 @@ FALSE = (
     Known("T05", 2, "user_space", 7585, "fixed ids: a life that was not captured", ("user_space",)),
     Known("T09", 1, "hasty", 100860, "REPs that were repeated behind the RTU are taken for work"),
     Known("X02", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
+    Known(
+        "X09", 1, "failover", 57795, "no message of the new machine was captured: the old one seems to have the address"
+    ),
     Known("X03", 1, "illumos", 46550, "its TransactionIDs tell the time, and messages are out of order"),
 )
 
 MISSED = (
     Known("H05", 1, "xrc", 196327, "the RTUs were lost behind the tap, and the REQ came again"),
     Known(
-        "H18", 1, "orderly", 57763, "it gave up at once when its own timeout was over, which the judge takes for longer"
+        "H18", 1, "nvme", 16375, "it gave up at once when its own timeout was over, which the judge takes for longer"
     ),
     Known("R02", 1, "broken", 139631, "an MRA came in between"),
     Known("S01", 1, "deaf", 49434, "the DREQ of the old connection was captured, and lost behind the tap"),

@@ -95,7 +95,7 @@ T07 = rule(
     explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when "
     "timewait begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated "
     "without an answer.",
-    false_positives="A second sighting of the old packets: not reported where the REP is one, too.",
+    false_positives="A second sighting of the old packets: not reported where the REP came before the end, too.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
     rests_on=(),  # a REP with an id of its own is proof enough, whatever else was missed
 )
@@ -104,10 +104,8 @@ T07 = rule(
 @T07.on_step("REP", history=first, when=entangled)
 def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
     old = connection.late_duplicate_of
-    if old is None or any(
-        step.message.mad == first.message.mad and step.message.psn == first.message.psn for first in of_type(old, "REP")
-    ):
-        return
+    if old is None or any(step.message.mad == first.message.mad for first in of_type(old, "REP")):
+        return  # its answer was seen before the end
     request = of_type(connection, "REQ")[0]
     late = request.message.time - (old.closed or old.opened)
     yield Verdict(

@@ -100,3 +100,16 @@ def test_t07_needs_nothing_but_the_second_answer():
     talk.passive(1.51, "REP")
     finding = run(talk).only("T07")
     assert (finding.severity, finding.confidence) == ("warning", "certain")
+
+
+def test_t07_silent_where_the_second_answer_had_come_before_the_end():
+    """A REQ that was held up reached a host that had restarted; its REP is repeated behind the close."""
+    talk = Conversation()
+    talk.establish(0)
+    ids = dict(talk.comm_ids)
+    talk.comm_ids["passive"] += 1
+    second = talk.passive(0.9, "REP")
+    talk.comm_ids.update(ids)
+    talk.close(1)
+    talk.again(5.3, second)
+    assert "T07" not in run(talk).codes
