@@ -248,8 +248,8 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     rtu, last = rtus[0], replies[-1].message.time
     requests = [step.message.time for step in of_type(connection, "REQ") if step.message.time > rtu.message.time]
     renewed = min(requests, default=event.time + 1)
-    if connection.closed is not None:
-        renewed = min(renewed, connection.closed)  # what comes later was delayed on its way
+    # What comes after the passive side itself took part in the end was delayed on its way.
+    renewed = min([renewed, *(step.message.time for step in of_type(connection, "DREQ", "DREP", sender="passive"))])
     late = [reply for reply in replies if rtu.message.time + DISORDER < reply.message.time < renewed]
     late = [reply for reply in late if reply.disposition != "ignored"]  # held up on their way
     tries = sends(connection, replies[-1])

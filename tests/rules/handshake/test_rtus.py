@@ -373,3 +373,15 @@ def test_reps_to_a_phantom_are_no_error() -> None:
     rep = talk.passive(3.01, "REP")
     talk.repeat(rep, 4.3, 2)
     assert run(talk, until=60).only("H05").severity == "info"
+
+
+def test_reps_that_go_on_although_the_active_side_has_left() -> None:
+    """H07: neither the RTU nor the one DREQ got through."""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=3)
+    rep = talk.passive(0.01, "REP")
+    talk.active(0.02, "RTU")
+    talk.active(1.5, "DREQ")
+    talk.repeat(rep, 4.3, 3)
+    finding = run(talk, until=300).only("H07")
+    assert finding.evidence["reps_after_rtu"] == 3
