@@ -22,6 +22,8 @@ TWIN_WINDOW: Final = 100_000_000
 TWIN_CONTENT: Final = 28  # in the MAD of a REQ or REP, behind the TransactionID and the Local Communication ID
 TWIN_TID: Final = 0xFFFFFFFF  # the half of the TransactionID that its sender chose
 
+MOST_ATTEMPTS: Final = 64  # without an answer, behind which the connection that is held is looked for
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -203,6 +205,8 @@ class ConnectionIndex:
                 continue  # refused or unanswered: it never used the QPN
             same_peer, unanswered = _is_peer(other.peer(role), peer), is_unanswered(other)
             attempts += unanswered
+            if attempts > MOST_ATTEMPTS:
+                break
             if (newest or same_peer) and (not unanswered or attempts == 1) and _constrains(other, time):
                 found.append(conflict_with(other, role, peer)._replace(newest=newest))
             if same_peer and not unanswered:
