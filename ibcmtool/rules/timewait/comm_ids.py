@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.codes import DUPLICATE_COMM_ID
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.evidence import Ground, unopposed, weakened
@@ -29,6 +31,9 @@ T03 = rule(
 )
 
 
+FIXED: Final = Ground("meaning", "weakened", "it had that id before, too, as each life of a CM with fixed ids has")
+
+
 @T03.on_step("REQ", history=matches("Q"), when=entangled)
 def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
     conflict, time = connection.comm_id_conflict, step.message.time
@@ -50,6 +55,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
             unopposed("same machine"),
             context.witness.heard(old.peer(conflict.owner).address),
             _kept(conflict, time, context),
+            *(() if old.comm_id_conflict is None else (FIXED,)),
         ),
         related=(old,),
     )

@@ -113,3 +113,16 @@ def test_t07_silent_where_the_second_answer_had_come_before_the_end():
     talk.close(1)
     talk.again(5.3, second)
     assert "T07" not in run(talk).codes
+
+
+def test_t03_of_a_cm_that_always_uses_the_same_id():
+    """Its third connection, while the second seems open, is only possibly a breach."""
+    talks = [Conversation()]
+    for _ in range(2):
+        talks.append(talks[0].another())
+        talks[-1].comm_ids["active"] = talks[0].comm_ids["active"]
+    for number, talk in enumerate(talks):
+        talk.establish(20.0 * number, tid=0x100 + number)
+        if number != 1:
+            talk.close(20.0 * number + 1)
+    assert [finding.severity for finding in run(talks[0]).of("T03")] == ["info"]
