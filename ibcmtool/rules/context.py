@@ -46,7 +46,6 @@ class Context:
         self.neighbourhood = Neighbourhood()
         self.undelivered = UndeliveredPackets()
         self.start = 0  # time of the first CM message
-        self.longest = 0  # ns that a connection lasted that has ended
         self.memory: defaultdict[str, dict[Hashable, Any]] = defaultdict(dict)
 
     # -- what is fed -----------------------------------------------------------------------------------------------
@@ -73,7 +72,6 @@ class Context:
 
     def ended(self, event: Event) -> None:
         """Nothing more is expected of a connection."""
-        self.longest = max(self.longest, event.time - event.connection.opened)
         self.completeness.ended(event.connection, self.start)
 
     def neighbour(self, neighbour: Neighbour) -> None:

@@ -26,11 +26,10 @@ S08 = rule(
     "S08",
     "stale-without-cause",
     "REJ 10 (stale connection) for a QPN that this capture knows no connection of",
-    severity="warning",
+    severity="info",
     clause="IBA 12.9.8.3.1",
     explanation="The receiver says that it holds a connection to the QPN of this REQ (or REP), but none that it "
-    "could mean was seen, open or in timewait. Most often the capture began after that connection was opened. Info "
-    "as long as the capture is younger than the longest connection seen in it, or has a hole, else warning.",
+    "could mean was seen, open or in timewait. Most often the capture began after that connection was opened.",
     false_positives="The capture starts late (the usual case); a CA GUID shared by two machines.",
     advice="Look on the side that sent the REJ for a connection to this QPN (rdma resource show qp; the consumer's "
     "own list) and for the DREQ that must follow the REJ.",
@@ -50,8 +49,6 @@ def stale_without_cause(connection: Connection, event: Event, context: Context) 
     if refused is None or any(conflict.same_peer for conflict in conflicts):
         return
     age = step.message.time - context.start
-    young = age <= context.longest or age < response_wait(connection.request, "active").nominal
-    young = young or not context.covered(connection, context.start, step.message.time)
     refused_steps = of_type(connection, "REQ" if step.sender == "passive" else "REP")
     yield Verdict(
         f"{end_name(connection.peer(end.role))} refused QPN {qpn(end.qpn or 0)} of {end_name(end)} as stale, but the "
@@ -59,7 +56,6 @@ def stale_without_cause(connection: Connection, event: Event, context: Context) 
         f"covers so far.{NAMELESS if end.ca_guid == 0 else ''}",
         {"qpn": Qpn(end.qpn or 0), "ca_guid": Guid(end.ca_guid or 0), "capture_age": Duration(age)},
         (weakened("complete"),),
-        "info" if young else "warning",
         steps=(refused_steps[-1], step),
     )
 
