@@ -8,7 +8,11 @@ strikes its line, and a test says so: a line whose world is judged right fails.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+from worlds.tally import MISSED as NOT_TOLD
+from worlds.tally import Failure, Tally
 
 
 class Known(NamedTuple):
@@ -93,3 +97,19 @@ MISSED = (
     Known("T07", 5, "refused", 1850, "the copy was refused, too"),
     Known("X03", 3, "no_dreq", 8535, "a restart before the first message of the port was captured"),
 )
+
+
+def unknown(counts: Tally, kind: str, *, missed: bool) -> list[Failure]:
+    """The failures of codes that are wrong in more worlds of a kind than is known."""
+    most: dict[str, float] = {}
+    for known in MISSED if missed else FALSE:
+        if not known.kinds or kind in known.kinds:
+            most[known.code] = max(_at_most(known, counts.worlds), most.get(known.code, 0))
+    wrong = {code for code, count in counts.worlds_with(missed=missed).items() if count > most.get(code, 0)}
+    return [each for each in counts.failures if each.code in wrong and (each.severity == NOT_TOLD) == missed]
+
+
+def _at_most(known: Known, worlds: int) -> float:
+    """In how many of these worlds it may show: the average, and three standard deviations for chance."""
+    average = known.most * worlds / 1000
+    return average + 3 * math.sqrt(average) + 1

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from lives import Plan
-
 from ibcmtool.messages import Fields
+from worlds.plan import Plan
 
 if TYPE_CHECKING:
     from worlds.host import Boot, Host

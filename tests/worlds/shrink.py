@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from worlds.tally import Tally
 from worlds.world import World
@@ -23,12 +24,13 @@ def shrunk(world: World, fails: Callable[[World], bool]) -> World:
         return world
     left_out: tuple[int, ...] = ()
     mended: tuple[str, ...] = ()
+    again = partial(World, world.seed, world.kind, both_ends=world.both_ends)
     for flaw in FLAWS:
-        smaller = World(world.seed, world.kind, left_out=left_out, mended=(*mended, flaw))
+        smaller = again(left_out=left_out, mended=(*mended, flaw))
         if fails(smaller):
             world, mended = smaller, (*mended, flaw)
     for number in range(world.events_planned, 0, -1):
-        smaller = World(world.seed, world.kind, left_out=(*left_out, number), mended=mended)
+        smaller = again(left_out=(*left_out, number), mended=mended)
         if fails(smaller):
             world, left_out = smaller, (*left_out, number)
     return world

@@ -4,7 +4,9 @@
     judgements = world.judge()
 
 One seed makes one world. `kind` says what goes wrong in it (scenes.py); everything else is drawn. To shrink a world,
-`left_out` names consumers and events, by their numbers, that it is to be without, and `mended` the flaws.
+`left_out` names consumers and events, by their numbers, that it is to be without, and `mended` the flaws. With
+`both_ends` there is a capture at each of the first two hosts, which holds all that passed there: what only one of them
+holds of what the two sent each other was lost between them. Their clocks may be far apart.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from random import Random
 
-from lives import Plan
 from recordings import driven
 
 from ibcmtool.analysis import Finding, Policy
@@ -21,6 +22,7 @@ from worlds import scenes
 from worlds.host import Host
 from worlds.ids import Habits
 from worlds.network import Conditions, Network, Packet
+from worlds.plan import Plan
 from worlds.tap import Flaws, Tap
 from worlds.truth import EXPECTED, Deed, Judgement, Truth, judged
 
@@ -28,6 +30,9 @@ NEARLY_ALL_PSNS = (1 << 24) - (1 << 10)  # beyond it a PSN may have wrapped
 PROMPT = 0.02  # s in which a packet that is not held up comes by a tap
 LONGEST = 1500.0  # s from the last planned event until every timer is over
 AFTER = 400.0  # s that a capture goes on behind the last packet
+BEFORE = 60.0  # s that those at both ends begin before the first one
+CLOCKS_APART = 1.0, 1000.0  # s at most: as usual, and at both ends
+DROPS = ("drops", "cut", "direction", "span", "step")  # flaws that captures at both ends are without
 
 Mended = Collection[str]  # of "loss", "doubled", "late", "drops", "disorder", "cut", "direction", "span", "step"
 
@@ -36,9 +41,16 @@ class World:
     """One seed's world, run to its end when it is made."""
 
     def __init__(
-        self, seed: int, kind: str | None = None, *, left_out: Collection[int] = (), mended: Mended = ()
+        self,
+        seed: int,
+        kind: str | None = None,
+        *,
+        left_out: Collection[int] = (),
+        mended: Mended = (),
+        both_ends: bool = False,
     ) -> None:
-        self.seed, self.left_out, self.mended = seed, left_out, mended
+        self.seed, self.left_out, self.both_ends = seed, left_out, both_ends
+        self.mended = (*mended, *(DROPS if both_ends else ()))
         self.kind = kind or Random(seed).choice(scenes.KINDS)
         rng = self.rng = Random(f"{self.kind} {seed}")  # a new kind leaves the worlds of the others as they are
         self.policy: Policy = Random(f"policy {seed}").choice(("relaxed", "relaxed", "relaxed", "relaxed", "strict"))
@@ -62,7 +74,8 @@ class World:
         flaws_rng = Random(rng.random())
         self.flaws = [self._flaws(flaws_rng) for _ in self.taps]
         if len(self.taps) == 2:
-            self.flaws[1].ahead = flaws_rng.choice((0.0, 0.0, flaws_rng.uniform(-1, 1)))
+            apart = CLOCKS_APART[both_ends]
+            self.flaws[1].ahead = flaws_rng.choice((0.0, 0.0, flaws_rng.uniform(-apart, apart)))
         recording_rng = Random(rng.random())
         self.recordings = [
             tap.recording(flaws, recording_rng, self.end) for tap, flaws in zip(self.taps, self.flaws, strict=True)
@@ -101,10 +114,10 @@ class World:
     def _place_taps(self, rng: Random) -> None:
         where = rng.choice(("one", "one", "one", "midway", "both"))
         places: list[Host | None]
-        if where == "midway":
-            places = [None]
-        elif where == "both":
+        if where == "both" or self.both_ends:
             places = [self.hosts[0], self.hosts[1]]
+        elif where == "midway":
+            places = [None]
         else:
             places = [rng.choice(self.hosts[:2])]
         for file, place in enumerate(places):
@@ -119,7 +132,7 @@ class World:
             if name in self.mended:
                 setattr(flaws, name, getattr(right, name))
         if "span" in self.mended:
-            flaws.begins, flaws.ends = right.begins, right.ends
+            flaws.begins, flaws.ends = -BEFORE if self.both_ends else right.begins, right.ends
         return flaws
 
     @property
@@ -132,6 +145,20 @@ class World:
     def innocent(self) -> bool:
         """Whether nobody did anything wrong, and nothing failed but the wire."""
         return self.kind in scenes.INNOCENT
+
+    @property
+    def lost_between(self) -> set[Packet]:
+        """Of two captures at both ends: what its sender's holds, and its receiver's never did."""
+        ends = {tap.place: {packet for _, packet in tap.seen} for tap in self.taps}
+        receiver = {place.mac: place for place in ends if place is not None}
+        return {
+            packet
+            for place, seen in ends.items()
+            for packet in seen
+            if packet.sender.host is place
+            and packet.destination_mac in receiver
+            and packet not in ends[receiver[packet.destination_mac]]
+        }
 
     def packets_of(self, finding: Finding) -> list[Packet]:
         """The packets that a finding names by their frames."""
