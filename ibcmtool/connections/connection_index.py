@@ -175,8 +175,8 @@ class ConnectionIndex:
         fitting = [match for match in reversed(candidates) if _fits(*match, message)]
         if isinstance(message.fields, Dreq):  # of a CM that always uses the same ids
             named = message.fields.remote_qpn
-            return next((match for match in fitting if match[0].peer(match[1]).qpn == named), next(iter(fitting), None))
-        return next(iter(fitting), None)
+            fitting.sort(key=lambda match: match[0].peer(match[1]).qpn != named)
+        return fitting[0] if fitting else None
 
     # -- who else holds it? ----------------------------------------------------------------------------------------
 

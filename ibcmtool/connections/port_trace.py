@@ -35,6 +35,10 @@ class Break:
     missing: int  # packets between them, of a new life those before `after`, not captured; late ones are taken off
     restart: bool  # the port's QP1 began to count anew
 
+    def touches(self, start: int, end: int) -> bool:
+        """Whether some of the time between the two messages lies between these times (ns)."""
+        return self.after.time > start and self.before.time < end
+
 
 class Trace:
     """What one port's QP1 sent, as one input shows it."""

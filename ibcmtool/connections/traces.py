@@ -148,7 +148,7 @@ class Traces:
             gaps = [
                 gap
                 for gap in trace.breaks
-                if gap.missing and gap.after.time > start and gap.before.time < end and (new_lives or not gap.restart)
+                if gap.missing and gap.touches(start, end) and (new_lives or not gap.restart)
             ]
             if gaps:
                 found = found or gaps[0]
@@ -171,9 +171,7 @@ class Traces:
             if len(trace.breaks) == MOST_BREAKS and trace.breaks[0].before.time > start:
                 continue
             if not any(
-                (gap.missing or gap.restart or (gap.after.psn or 0) < FEW)
-                and gap.after.time > start
-                and gap.before.time < end
+                (gap.missing or gap.restart or (gap.after.psn or 0) < FEW) and gap.touches(start, end)
                 for gap in trace.breaks
             ):
                 return True
@@ -184,7 +182,7 @@ class Traces:
         for trace in self._of(address):
             if trace.first.time > start or trace.last.time <= time:
                 continue
-            if not any(anew(gap) and gap.after.time > start and gap.before.time < time for gap in trace.breaks):
+            if not any(anew(gap) and gap.touches(start, time) for gap in trace.breaks):
                 return True
         return False
 

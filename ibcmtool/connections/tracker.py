@@ -28,8 +28,8 @@ from ibcmtool.connections.transition import transition
 from ibcmtool.model import Connection, End, Event, Role, Sighting, Step, TimewaitModel
 from ibcmtool.packets import CmMessage, DataPacket
 
-# What is sent again until it is answered, and by whom; the sender's state is named after it.
 FINAL: Final = frozenset({"ENDED", "STALE_DUTY"})  # deadlines that nothing undoes: forgotten, or said
+# What is sent again until it is answered, and by whom; the sender's state is named after it.
 RETRIED: Final[tuple[tuple[str, Role], ...]] = (
     ("REQ", "active"),
     ("REP", "passive"),

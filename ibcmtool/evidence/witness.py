@@ -45,14 +45,6 @@ class Witness:
         """Whether its port's QP1 began to count anew with this message."""
         return self._traces.restart(message.source, message.time - 1, message.time) is not None
 
-    def newest(self, port: Address) -> CmMessage | None:
-        """The newest message of this port, as far as messages have numbers."""
-        return self._traces.newest(port)
-
-    def restart(self, port: Address, start: int, end: int) -> Break | None:
-        """The first restart of this port that showed after `start`, until `end`."""
-        return self._traces.restart(port, start, end)
-
     def heard(self, port: Address) -> Ground:
         """What this port sends is in the capture at all."""
         if self._traces.knows(port):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from evidence.frames import records
 
 from ibcmtool.analysis import Analysis
 from ibcmtool.engine.files import analyze
@@ -14,7 +14,6 @@ from ibcmtool.reports import rejects
 from ibcmtool.reports.connections_table import findings_by_connection
 
 CAPTURES = Path(__file__).parent / "captures"
-FILE_HEADER, RECORD_HEADER = 24, 16
 MOST_FRAMES = 60  # of a capture, that are left out in turn
 
 # What is an error or a warning in each; nothing is in the others, whose frames were lost, doubled, delayed, stamped
@@ -102,16 +101,6 @@ def test_what_must_be_said(name: str, code: str, says: str) -> None:
         found = findings_by_connection(analysis.findings)
         sentences = [rejects.sentence(conn, False, found.get(conn.id, ())) for conn in analysis.connections]
     assert any(says in sentence for sentence in sentences), sentences
-
-
-def records(path: Path) -> tuple[bytes, list[bytes]]:
-    """The file header and the records of a little-endian pcap file."""
-    data, at, found = path.read_bytes(), FILE_HEADER, []
-    while at < len(data):
-        end = at + RECORD_HEADER + struct.unpack_from("<I", data, at + 8)[0]
-        found.append(data[at:end])
-        at = end
-    return data[:FILE_HEADER], found
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LOUD])

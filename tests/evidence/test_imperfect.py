@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from evidence.frames import records
 
 from ibcmtool.engine.files import analyze
 
@@ -21,22 +22,11 @@ ROOT = Path(__file__).parents[2]
 PATHS = sorted(path for folder in ("tests/evidence/captures", "captures") for path in (ROOT / folder).rglob("*.pcap"))
 PLACES = int(os.environ.get("IBCMTOOL_PLACES", "4"))  # frames of each capture, drawn by its name
 
-FILE_HEADER, RECORD_HEADER = 24, 16
 NANOSECONDS = b"\x4d\x3c\xb2\xa1"
 # A capture may lack what proves the graver breach: the same reuse is then told as the lighter one.
 LIGHTER = {"T01": "T02"}
 
 Frames = list[bytes]
-
-
-def read(path: Path) -> tuple[bytes, Frames]:
-    """The file header and the records of a little-endian pcap file."""
-    data, at, found = path.read_bytes(), FILE_HEADER, []
-    while at < len(data):
-        end = at + RECORD_HEADER + struct.unpack_from("<I", data, at + 8)[0]
-        found.append(data[at:end])
-        at = end
-    return data[:FILE_HEADER], found
 
 
 class Clock:
@@ -126,7 +116,7 @@ def accusations(path: Path, *, certain: bool) -> Counter[str]:
 
 def worse(path: Path, places: Sequence[int]) -> Iterator[tuple[str, bytes]]:
     """Every worse capture that one of these frames makes, with what was done."""
-    header, frames = read(path)
+    header, frames = records(path)
     clock = Clock(header)
     for place in places:
         for kind in KINDS:
@@ -138,7 +128,7 @@ def test_a_worse_capture_accuses_nobody_more(path: Path, tmp_path: Path) -> None
     whole = {certain: accusations(path, certain=certain) for certain in (False, True)}
     for graver, lighter in LIGHTER.items():
         whole[False][lighter] += whole[False][graver]
-    frames = len(read(path)[1])
+    frames = len(records(path)[1])
     places = Random(path.stem).sample(range(frames), min(PLACES, frames))
     copy = tmp_path / "worse.pcap"
     for done, content in worse(path, places):

@@ -186,7 +186,7 @@ def clients_not_back(end: CaptureEnd, context: Context) -> Verdicts:
     gone: dict[tuple[Address, str], tuple[Break, list[Address]]] = {}
     memory: dict[tuple[Address, Address, int | None], Left] = context.memory["X14"]  # type: ignore[assignment]
     for (server, client, service_id), left in memory.items():
-        restart = context.witness.restart(server, left.time - 1, left.time + SHORTLY)
+        restart = context.traces.restart(server, left.time - 1, left.time + SHORTLY)
         if restart is None or last - restart.after.time < PATIENCE or server in context.restarts.moves:
             continue
         if context.restarts.request_after(client, server, service_id, left.time) is None:

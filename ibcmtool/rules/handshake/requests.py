@@ -85,7 +85,7 @@ def dreq_unanswered(connection: Connection, event: Event, context: Context) -> V
 
 def _silent_since(context: Context, target: Address, question: Step) -> Step:
     """The first message to a port that it left unanswered, without a CM message of it since: this one, or an older."""
-    memory, heard_last = context.memory["H18"], context.witness.newest(target)
+    memory, heard_last = context.memory["H18"], context.traces.newest(target)
     first: Step | None = memory.get(target)
     known_since = (heard_last or question.message).time  # where messages have no numbers, nothing is known of before
     if first is None or not known_since <= first.message.time <= question.message.time:
