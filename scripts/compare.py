@@ -4,7 +4,7 @@
 Usage: compare.py PYTHON OTHER_PYTHON CAPTURE_OR_FOLDER...
 
 Each PYTHON is the interpreter of an environment in which ibcmtool is installed: pure and compiled, or of two versions.
-Exit code 1 and one line for each command whose stdout, stderr or exit code differs.
+Exit code 1 and one line for each command whose stdout, stderr or exit code differs; 2 where one ends in a traceback.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def record(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
         with suppress(SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             app(line)
     for line in lines:
-        yield " ".join(line), hashlib.sha256(outcome(line).encode("utf-8", "surrogateescape")).hexdigest()
+        text = outcome(line)
+        if "Traceback (most recent call last)" in text:
+            raise SystemExit(f"ibcmtool {' '.join(line)}\n{text}")
+        yield " ".join(line), hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def outcome(arguments: Sequence[str]) -> str:

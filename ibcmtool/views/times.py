@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from heapq import nlargest
 from math import ceil
@@ -22,7 +21,7 @@ class Times:
     def __init__(self) -> None:
         self.count = 0
         self.maximum = 0
-        self._values = array("q")
+        self._values: list[int] = []
         self._classes: Counter[tuple[int, int]] = Counter()  # (exponent, leading bits) -> how many
 
     @property
@@ -41,7 +40,7 @@ class Times:
             return
         for value in (*self._values, ns):
             self._classes[_class_of(value)] += 1
-        del self._values[:]
+        self._values.clear()
 
     def percentile(self, percent: int) -> int:
         """The smallest time that so many percent of all do not exceed; 0 without any."""

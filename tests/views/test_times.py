@@ -31,7 +31,7 @@ def test_nothing():
     assert (times.count, times.maximum, times.percentile(50)) == (0, 0, 0)
 
 
-@given(st.lists(st.integers(0, 1 << 50), min_size=1, max_size=200))
+@given(st.lists(st.integers(0, 1 << 66), min_size=1, max_size=200))  # clocks may lie by centuries
 def test_few_values_are_exact(values):
     times = filled(values)
     assert times.exact
