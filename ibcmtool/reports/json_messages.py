@@ -26,6 +26,9 @@ _MAD_HEADER = layer_size("MAD")
 _MOST_REMEMBERED = 4096  # texts of a run
 # Integers that are others in each connection.
 _DIFFERENT = frozenset({"local_comm_id", "remote_comm_id", "request_id", "local_qpn", "remote_qpn", "starting_psn"})
+# A run also ends before these: a flow label is made from the QPNs, so that the fields beside it in its bytes are learnt
+# again in each connection, and those alone.
+_BEGIN_A_RUN = frozenset({"primary_flow_label", "primary_traffic_class"})
 
 
 def messages_text(steps: Iterable[Step]) -> str:
@@ -102,7 +105,7 @@ class _MessageFormat:
                 continue
             run.append(slot)
             following = slots[place + 1] if place + 1 < len(slots) else None
-            if following is None or following.name in _DIFFERENT or following.kind == "bytes":
+            if following is None or following.name in _DIFFERENT | _BEGIN_A_RUN or following.kind == "bytes":
                 formats.append("%b")
                 self._parts.append((place, _Run(run)))
                 run = []
