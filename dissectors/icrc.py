@@ -11,6 +11,7 @@ Both checksums are handed out as the bytes that stand on the wire: least signifi
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, Literal
 from zlib import crc32
 
@@ -53,12 +54,13 @@ def _crc(data: bytes, network: int, transport: int, end: int, kind: Network) -> 
 
 def vcrc_of(data: bytes) -> bytes:
     """The right VCRC of the bytes from the LRH through the ICRC."""
-    crc = 0xFFFF
+    crc, table = 0xFFFF, _vcrc_table()
     for byte in data:
-        crc = crc >> 8 ^ _VCRC_TABLE[(crc ^ byte) & 0xFF]
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
     return (crc ^ 0xFFFF).to_bytes(2, "little")
 
 
+@cache  # RoCE has no VCRC
 def _vcrc_table() -> list[int]:
     table = []
     for crc in range(256):
@@ -66,6 +68,3 @@ def _vcrc_table() -> list[int]:
             crc = crc >> 1 ^ (0xD008 if crc & 1 else 0)  # polynomial 0x100B, least significant bit first
         table.append(crc)
     return table
-
-
-_VCRC_TABLE: Final = _vcrc_table()

@@ -273,16 +273,13 @@ def _joint() -> dict[Key, Transition]:
     for sender, receiver in receiver_of.items():
         for message in MESSAGES:
             proper, proved = SENDS[sender].get(message, {}), PROVED[sender].get(message, {})
-            effects = RECEIVES[receiver].get(message, {})
-            for before in STATES[sender]:
-                sent = proper.get(before) or proved.get(before)
-                if sent is None:
-                    continue
+            effects, answered = RECEIVES[receiver].get(message, {}), ANSWERED.get(message, {})
+            for before, sent in {**proved, **proper}.items():
                 for receiving in STATES[receiver]:
                     received = effects.get(receiving)
                     disposition: Literal["accepted", "ignored", "unexpected"]
                     disposition = "unexpected" if before not in proper else "accepted" if received else "ignored"
-                    after = (sent, received or ANSWERED.get(message, {}).get(receiving, receiving))
+                    after = (sent, received or answered.get(receiving, receiving))
                     states, new = ((before, receiving), after)
                     if sender == "passive":
                         states, new = (receiving, before), (after[1], after[0])

@@ -46,11 +46,15 @@ def anew(history: str) -> bool:
 def matches(pattern: str) -> Callable[[str], bool]:
     """A test whether all of the history matches this regular expression.
 
-    Histories may be long, so no pattern may need more than one pass: what stands before a letter excludes it.
+    Histories may be long, so no pattern may need more than one pass: what stands before a letter excludes it. There
+    are dozens, of which most captures ask a few: each is compiled when it is asked first.
     """
-    compiled = re.compile(pattern)
+    compiled: re.Pattern[str] | None = None
 
     def test(history: str) -> bool:
+        nonlocal compiled
+        if compiled is None:
+            compiled = re.compile(pattern)
         return compiled.fullmatch(history) is not None
 
     return test
