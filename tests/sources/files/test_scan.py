@@ -6,7 +6,6 @@ import gzip
 import os
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -29,13 +28,12 @@ from sources.files.traffic import (
     outcome,
     pcap_file,
     pcapng_file,
+    recorded,
     same,
 )
 
 from ibcmtool.packets import CmMessage, Neighbour, Undelivered
 from ibcmtool.sources.files import ScanRequest, open_capture, scan
-
-ROOT = Path(__file__).parents[3]
 
 
 @settings(max_examples=600)
@@ -61,17 +59,12 @@ def test_any_capture(make, tmp_path_factory, data, build, schedule):
         same(path, schedule)
 
 
-def captures() -> list[Path]:
-    folders = (ROOT / "captures", ROOT.parent / "shared" / "captures")
-    return [path for folder in folders for path in sorted(folder.rglob("*.pcap*"))]
-
-
 def qpns_of(items: list[CmMessage | Neighbour | Undelivered]) -> list[int]:
     fields = [item.fields for item in items if isinstance(item, CmMessage)]
     return [each.local_qpn for each in fields if getattr(each, "local_qpn", None)]
 
 
-@pytest.mark.parametrize("path", captures(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
 def test_recorded_captures(path):
     decoded = outcome(path, [], everything=True)
     qpns = set() if isinstance(decoded, str) else set(qpns_of(decoded.messages))

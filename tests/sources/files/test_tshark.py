@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sources.files.traffic import recorded
 
 from ibcmtool.sources.files import SourceError, open_capture
 
-ROOT = Path(__file__).parents[3]
 FIELDS = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len")
 TSHARK = shutil.which("tshark")
 NATIVE = (247).to_bytes(4, "little")  # in a pcap header: InfiniBand without ERF, which no Wireshark reads
@@ -19,13 +19,7 @@ pytestmark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed"
 
 
 def captures() -> list[Path]:
-    """Captures of the repository, and those beside it that it does not hold itself; each name once."""
-    found: dict[str, Path] = {}
-    for folder in (ROOT / "captures", ROOT.parent / "shared" / "captures"):
-        for path in sorted(folder.rglob("*.pcap*")):
-            if not path.read_bytes()[:24].endswith(NATIVE):
-                found.setdefault(path.name, path)
-    return sorted(found.values())
+    return [path for path in recorded() if not path.read_bytes()[:24].endswith(NATIVE)]
 
 
 def tshark(path: Path) -> list[tuple[int, int | None, int, int]]:

@@ -31,6 +31,10 @@ from ibcmtool.sources.files import ScanRequest, SourceError, open_capture
 from ibcmtool.wire.decode import Decoder
 from ibcmtool.wire.notices import notice
 
+ROOT = Path(__file__).parents[3]
+# Two million blocks around five frames: hundreds of times as long as all others, and it shows no more than they do.
+LONG = "r_idb_bomb"
+
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 
@@ -39,6 +43,16 @@ V4 = IP(src="10.77.0.2", dst="10.77.0.1") / UDP()
 V4_OPTIONS = IP(src="10.77.0.2", dst="10.77.0.1", options=[IPOption_Router_Alert(), IPOption_NOP()]) / UDP()
 V6 = IPv6(src="fd77::2", dst="fd77::1") / UDP()
 V1 = GRH(sgid="fe80::2", dgid="fe80::1")
+
+
+def recorded() -> list[Path]:
+    """Captures of the repository, and those beside it that it does not hold itself; each name once."""
+    found: dict[str, Path] = {}
+    for folder in (ROOT / "captures", ROOT.parent / "shared" / "captures"):
+        for path in sorted(folder.rglob("*.pcap*")):
+            if not path.name.startswith(LONG):
+                found.setdefault(path.name, path)
+    return sorted(found.values())
 
 
 def v6(*extensions):
