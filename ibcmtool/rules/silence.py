@@ -1,14 +1,19 @@
-"""Why a target may not answer: what ICMP errors say of it, and in which partition it was asked."""
+"""Why a target may not answer: ICMP errors, the partition it was asked in; or it did, and its MRA was not captured."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
-from ibcmtool.formatting import address, frames, times
+from ibcmtool.connections.deadlines import SLACK, patience
+from ibcmtool.evidence import Ground
+from ibcmtool.formatting import address, duration, frames, times
 from ibcmtool.messages import Req, SidrReq
 from ibcmtool.model import Connection, Step
 from ibcmtool.packets import CmMessage
 from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import between
 from ibcmtool.wire.envelope import envelope
 
 ROCE_IS_OFF: Final = (
@@ -19,6 +24,31 @@ ROCE_IS_OFF: Final = (
 
 DEFAULT_PARTITION: Final = 0xFFFF
 PARTITION: Final = 0x7FFF  # without the bit of full membership
+
+LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
+
+
+def mra_missed(context: Context, tries: Sequence[Step], reject: Step | None, wait: int) -> Iterator[Ground]:
+    """What weakens that a REQ, sent so often until this REJ, had no answer at all: its sender acts as after an MRA.
+
+    Or it may have had one for the second of two REQs: then it had not waited long enough yet that one can tell.
+    """
+    for one, other in pairwise(tries):
+        if between(one, other) > LONG_WAITS * wait:
+            sign = f"the REQ was not sent again for {duration(between(one, other))}, as after an MRA"
+            yield Ground("complete", "weakened", sign)
+            return
+    if reject is None or len(tries) == 1:
+        return
+    pause, ports = between(tries[-1], reject), context.ports
+    requester, target = reject.message.source, reject.message.destination
+    if pause > patience(tries, wait + wait // SLACK):
+        sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
+        yield Ground("complete", "weakened", sign)
+    elif len(tries) == 2 and requester not in ports.addressed and target not in ports.heard:
+        ends = f"of {address(target)}, or to {address(requester)}"
+        sign = f"no message {ends}, was captured; the second REQ may have had an MRA"
+        yield Ground("complete", "weakened", sign)
 
 
 def reported(context: Context, first: Step) -> tuple[str, str] | None:

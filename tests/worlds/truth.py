@@ -49,6 +49,7 @@ AS_WELL: dict[str, tuple[str, ...]] = {
     "S07": ("H18",),
     "S11": ("T09", "H02"),
     "H07": ("H05",),
+    "H18": ("R06",),  # never answered, after an MRA that the capture lacks: the same program hangs, or host is down
     "R03": ("R02",),
     "H08": ("H02", "T07"),
 }
