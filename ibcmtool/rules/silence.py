@@ -40,15 +40,23 @@ def mra_missed(context: Context, tries: Sequence[Step], reject: Step | None, wai
             return
     if reject is None or len(tries) == 1:
         return
-    pause, ports = between(tries[-1], reject), context.ports
-    requester, target = reject.message.source, reject.message.destination
+    pause, first = between(tries[-1], reject), tries[0].message
     if pause > patience(tries, wait + wait // SLACK):
         sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
         yield Ground("complete", "weakened", sign)
-    elif len(tries) == 2 and requester not in ports.addressed and target not in ports.heard:
-        ends = f"of {address(target)}, or to {address(requester)}"
+    elif len(tries) == 2 and not _shows_answers(context, first, reject.message.time):
+        ends = f"of {address(first.destination)}, or to {address(first.source)}"
         sign = f"no message {ends}, was captured; the second REQ may have had an MRA"
         yield Ground("complete", "weakened", sign)
+
+
+def _shows_answers(context: Context, request: CmMessage, until: int) -> bool:
+    """Whether more than one direction is captured, so that an answer to this request until then would have been."""
+    requester, target, time = request.source, request.destination, request.time
+    if requester in context.ports.addressed or target in context.ports.heard:
+        return True
+    errors = context.undelivered.since(requester, target, time)
+    return bool(errors) or context.traces.hosts.missed_nothing(requester, time, until)
 
 
 def reported(context: Context, first: Step) -> tuple[str, str] | None:

@@ -154,7 +154,7 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             *((unopposed("timer"),) if limited else ()),
             # Of the requester, whose REQs and REJ show that it had no answer before, only an RTU may be missing.
             *(context.witness.missing(connection.active.address, last, now) if reject is None else ()),
-            *(mra_missed(context, tries, reject, wait) if icmp is None else ()),
+            *mra_missed(context, tries, reject, wait),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",

@@ -331,6 +331,15 @@ def errors(talk: Conversation, reason: Unreachable, reporter: Address, times: tu
     return [Undelivered(0, 90, start + round(time * SECOND), reporter, *ends, reason) for time in times]
 
 
+def test_icmp_shows_that_answers_are_captured() -> None:
+    """H18: no MRA to the second REQ can be missing."""
+    talk = Conversation()
+    talk.again(6.4, talk.active(0, "REQ"))
+    talk.active(10, "REJ", reason=4)
+    reported = errors(talk, "port", Host("10.0.0.2").address, (0.001,))
+    assert run([*talk.capture, *reported], until=60).only("H18").severity == "warning"
+
+
 def test_icmp_beside_unanswered_reqs() -> None:
     """H18: the host is up, a router can't reach it, a firewall says no. What is about other packets is not told."""
     target, router = Host("10.0.0.2").address, Host("10.0.0.254").address
