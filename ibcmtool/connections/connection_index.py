@@ -118,7 +118,7 @@ class ConnectionIndex:
                 found = over  # once more
             elif found is None and over is not None and over[0].closed is None:
                 found = over
-        if found is None or (message.type == "RTU" and found[0].closed is not None):
+        if found is None or (message.type == "RTU" and (found[0].closed is not None or "D" in found[0].history)):
             found = self._without_reply(local, remote, message, exact=found is not None) or found
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ibcmtool.connections.codes import MRA_OF_REQ, REQ_REJECTED
+from ibcmtool.connections.codes import MRA_OF_REQ, OTHER_REJECTED, REQ_REJECTED, TIMEOUT
 from ibcmtool.connections.connection_index import Match
 from ibcmtool.connections.matching import refusal, reply_qpn
 from ibcmtool.messages import Apr, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
@@ -93,6 +93,8 @@ def _likely_sender(fields: Paired | SidrRep) -> Role:
     """Which end sends such a message; of a DREQ, DREP or LAP nobody can tell: `active` stands for the first sender."""
     if isinstance(fields, Mra):
         return "passive" if fields.message_mraed == MRA_OF_REQ else "active"
-    if isinstance(fields, Rej):
-        return "passive" if fields.message_rejected == REQ_REJECTED else "active"
+    if isinstance(fields, Rej):  # one that names no message: an active side's timeout, or a passive side lets go
+        rejected = fields.message_rejected
+        let_go = rejected == OTHER_REJECTED and fields.reason != TIMEOUT
+        return "passive" if rejected == REQ_REJECTED or let_go else "active"
     return "passive" if isinstance(fields, (Rep, SidrRep, Apr)) else "active"

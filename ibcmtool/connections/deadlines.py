@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from ibcmtool.connections.timers import SECOND, Wait, exponent, max_cm_retries, response_wait, retry_budget, wait_for
+from ibcmtool.connections.timers import SECOND, Wait, exponent, most_sends, response_wait, retry_budget, wait_for
 from ibcmtool.messages import Mra, Req
 from ibcmtool.model import Connection, End, Role, Step
 
@@ -109,8 +109,7 @@ def least_wait(connection: Connection) -> int:
 
 def all_sent(connection: Connection, message_type: str, sender: Role) -> bool:
     """Whether every send that Max CM Retries allows was seen."""
-    retries = max_cm_retries(connection.request)
-    return retries is not None and len(sends(connection, message_type, sender)) >= retries + 1
+    return len(sends(connection, message_type, sender)) >= most_sends(connection.request)
 
 
 def patience(steps: Sequence[Step], usual: int) -> int:

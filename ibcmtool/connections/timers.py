@@ -82,7 +82,12 @@ def max_cm_retries(request: Request | None) -> int | None:
     return request.max_cm_retries if isinstance(request, Req) else None
 
 
+def most_sends(request: Request | None) -> int:
+    """How often a message may be sent; where Max CM Retries was not captured, the usual, which is the most it says."""
+    retries = max_cm_retries(request)
+    return 1 + (DEFAULT_MAX_CM_RETRIES if retries is None else retries)
+
+
 def retry_budget(request: Request | None, role: Role) -> int:
     """The longest time from a first REQ, REP or DREQ until its sender gives up (nominal)."""
-    retries = max_cm_retries(request)
-    return (1 + (DEFAULT_MAX_CM_RETRIES if retries is None else retries)) * response_wait(request, role).nominal
+    return most_sends(request) * response_wait(request, role).nominal

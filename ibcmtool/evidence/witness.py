@@ -97,15 +97,16 @@ class Witness:
         found: dict[Address, Ground] = {}
         for connection in connections:
             for port in (connection.active.address, connection.passive.address):
-                if port in found:
-                    continue
-                gap = self._traces.gap(port, connection.opened, end, new_lives=False)
-                loss = self._traces.hosts.loss(port, connection.opened, end)
-                if gap is not None:
-                    found[port] = self._incomplete(gap)
-                elif loss is not None:
-                    found[port] = _lost(port, loss)
+                if port not in found:
+                    found.update((port, ground) for ground in self.missing(port, connection.opened, end))
         return list(found.values())
+
+    def missing(self, port: Address, start: int, end: int) -> list[Ground]:
+        """A ground against this port if a message may be missing that it sent after `start` and until `end`."""
+        gap, loss = self._traces.gap(port, start, end, new_lives=False), self._traces.hosts.loss(port, start, end)
+        if gap is not None:
+            return [self._incomplete(gap)]
+        return [] if loss is None else [_lost(port, loss)]
 
     def _incomplete(self, gap: Break) -> Ground:
         sign = (

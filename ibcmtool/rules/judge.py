@@ -142,11 +142,12 @@ class Judge:
     def _findings(self, rule: Rule, conditions: Conditions, verdicts: Verdicts, event: Event) -> Iterator[Finding]:
         for verdict in verdicts:
             grounds = list(verdict.rests_on)
-            if "complete" in rule.rests_on:
+            if rule.rests_on:
                 connections = (event.connection, *verdict.related)
                 if not self.context.traces.in_one_stretch(step for one in connections for step in one.steps):
                     continue  # nothing is known of what lies between
-                grounds += self.context.witness.gaps(connections, event.time)
+                if "complete" in rule.rests_on:
+                    grounds += self.context.witness.gaps(connections, event.time)
             if refuted(grounds):
                 continue
             if conditions.once is None or self._is_new(rule, conditions.once, verdict, event):

@@ -28,9 +28,9 @@ I01 = rule(
     explanation="A SIDR_REP names the request that it answers by its Request ID. No SIDR_REQ with that id came from"
     " the addressee, although the capture shows other messages of it and is older than the longest time that a request"
     " is repeated. A receiver that does not know the id drops the answer.",
-    false_positives="The capture dropped the request (hence never more than probable). Not reported while the capture"
-    " is younger than 262 s, the longest retry span of known defaults, and when the addressee's direction was not"
-    " captured.",
+    false_positives="The capture dropped the request: information, unless the numbers of the addressee's QP1 run on"
+    " over all that time. Not reported while the capture is younger than 262 s, the longest retry span of known"
+    " defaults, and when the addressee's direction was not captured.",
     advice="Look for capture drops around the frame; else find out which CM made up the Request ID.",
 )
 
@@ -47,7 +47,10 @@ def sidr_rep_without_req(connection: Connection, event: Event, context: Context)
             f"SIDR_REP to {address(message.destination)} answers Request ID {comm_id(number)}, but no SIDR_REQ with"
             f" that id was captured from there in the {duration(age)} before it.",
             {"request_id": CommId(number), "tid": Tid(message.tid), "capture_age": Duration(age)},
-            (unopposed("complete"),),
+            (
+                unopposed("timer"),
+                context.witness.silent(message.destination, message.time - LONGEST_REQUEST_SPAN, message.time),
+            ),
             steps=(step,),
         )
 

@@ -1,14 +1,19 @@
-"""Why a target may not answer: what ICMP errors say of it, and in which partition it was asked."""
+"""Why a target may not answer: ICMP errors, the partition it was asked in; or it did, and its MRA was not captured."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
-from ibcmtool.formatting import address, frames, times
+from ibcmtool.connections.deadlines import SLACK, patience
+from ibcmtool.evidence import Ground
+from ibcmtool.formatting import address, duration, frames, times
 from ibcmtool.messages import Req, SidrReq
 from ibcmtool.model import Connection, Step
 from ibcmtool.packets import CmMessage
 from ibcmtool.rules.context import Context
+from ibcmtool.rules.steps import between
 from ibcmtool.wire.envelope import envelope
 
 ROCE_IS_OFF: Final = (
@@ -19,6 +24,39 @@ ROCE_IS_OFF: Final = (
 
 DEFAULT_PARTITION: Final = 0xFFFF
 PARTITION: Final = 0x7FFF  # without the bit of full membership
+
+LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
+
+
+def mra_missed(context: Context, tries: Sequence[Step], reject: Step | None, wait: int) -> Iterator[Ground]:
+    """What weakens that a REQ, sent so often until this REJ, had no answer at all: its sender acts as after an MRA.
+
+    Or it may have had one for the second of two REQs: then it had not waited long enough yet that one can tell.
+    """
+    for one, other in pairwise(tries):
+        if between(one, other) > LONG_WAITS * wait:
+            sign = f"the REQ was not sent again for {duration(between(one, other))}, as after an MRA"
+            yield Ground("complete", "weakened", sign)
+            return
+    if reject is None or len(tries) == 1:
+        return
+    pause, first = between(tries[-1], reject), tries[0].message
+    if pause > patience(tries, wait + wait // SLACK):
+        sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
+        yield Ground("complete", "weakened", sign)
+    elif len(tries) == 2 and not _shows_answers(context, first, reject.message.time):
+        ends = f"of {address(first.destination)}, or to {address(first.source)}"
+        sign = f"no message {ends}, was captured; the second REQ may have had an MRA"
+        yield Ground("complete", "weakened", sign)
+
+
+def _shows_answers(context: Context, request: CmMessage, until: int) -> bool:
+    """Whether more than one direction is captured, so that an answer to this request until then would have been."""
+    requester, target, time = request.source, request.destination, request.time
+    if requester in context.ports.addressed or target in context.ports.heard:
+        return True
+    errors = context.undelivered.since(requester, target, time)
+    return bool(errors) or context.traces.hosts.missed_nothing(requester, time, until)
 
 
 def reported(context: Context, first: Step) -> tuple[str, str] | None:

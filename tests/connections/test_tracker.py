@@ -286,6 +286,32 @@ def test_a_lost_dreq_of_a_dying_process_leaves_the_connection_half_open():
     assert connection.outcome == "half_open"
 
 
+def test_a_rej_that_names_no_message_may_stand_before_its_req():
+    """The passive side's, which is let go; one with reason 4 is the active side's."""
+    talk = Conversation()
+    talk.passive(0, "REJ", reason=28, message_rejected=2)
+    talk.repeat(talk.active(0.0005, "REQ"), every=6.4, count=3)
+    (connection,) = run(talk).connections
+    assert (connection.history, connection.outcome) == ("jQ^Q^Q^Q", "rejected")
+    talk = Conversation()
+    talk.active(0, "REJ", reason=4, message_rejected=2)
+    assert run(talk).connections[0].history == "J"
+
+
+def test_lives_with_the_same_ids_of_which_one_direction_was_captured():
+    """An RTU does not follow its sender's DREQ: it belongs to the REQ that came since."""
+    active, passive = Host("10.0.0.1"), Host("10.0.0.2")
+    capture = Conversation(active, passive).capture
+    for number in range(3):
+        talk = Conversation(active, passive, capture=capture)
+        talk.comm_ids = {"active": 0x1234, "passive": 0x1234}
+        req = talk.active(20 * number, "REQ")
+        talk.again(20 * number + 4, req)
+        talk.active(20 * number + 5, "RTU")
+        talk.active(20 * number + 9, "DREQ")
+    assert [connection.history for connection in run(capture).connections] == ["Q^QUD"] * 3
+
+
 def test_a_late_drep_closes_after_all():
     talk = Conversation()
     talk.establish()

@@ -114,3 +114,16 @@ def test_many_losses_are_forgotten_but_not_made_good() -> None:
     assert not hosts.missed_nothing(B.address, 0, 1)
     assert hosts.loss(B.address, 0, 1) is None
     assert hosts.missed_nothing(B.address, 500, 1000)
+
+
+@pytest.mark.parametrize(
+    ("sees_host", "lost_before", "severity"), [(True, None, "warning"), (True, 1, "info"), (False, None, "info")]
+)
+def test_a_host_that_is_watched_shows_both_directions(sees_host: bool, lost_before: int | None, severity: str) -> None:
+    """H18: an MRA to the second REQ would have been seen."""
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2"))
+    talk.again(6.4, talk.active(0, "REQ"))
+    talk.active(10, "REJ", reason=4)
+    records = watched(talk, A, sees_host=sees_host, lost_before=lost_before).engine.sink
+    assert isinstance(records, Records)
+    assert records.result().only("H18").severity == severity

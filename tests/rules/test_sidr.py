@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from conversation import SERVICE, Conversation, Host, Result, run
 
+from ibcmtool.analysis import Finding
 from ibcmtool.values import Qpn
 
 LATER = 300.0  # the capture is older than any request is repeated
@@ -12,7 +13,7 @@ LATER = 300.0  # the capture is older than any request is repeated
 
 def heard() -> Conversation:
     """Both hosts have spoken at the beginning of the capture."""
-    talk = Conversation()
+    talk = Conversation(Host("10.0.0.1", psn=100))
     talk.active(0, "SIDR_REQ")
     talk.passive(0.01, "SIDR_REP", service_id=SERVICE)
     return talk
@@ -29,12 +30,22 @@ def test_a_service_that_is_resolved() -> None:
 
 
 def test_answer_to_no_request() -> None:
-    """I01"""
-    talk = heard()
-    rep = talk.another().passive(LATER, "SIDR_REP", service_id=SERVICE)
-    finding = run(talk).only("I01")
+    """I01: a warning where the numbers of its addressee run on, so that no request of it was missed."""
+
+    def judged(*, later: bool, missed: bool) -> Finding:
+        talk = heard()
+        assert talk.another().passive(LATER, "SIDR_REP", service_id=SERVICE).frame == 3
+        if missed:
+            talk.hosts["active"].next_psn()
+        if later:
+            talk.another().active(LATER + 1, "SIDR_REQ")
+        return run(talk).only("I01")
+
+    finding = judged(later=True, missed=False)
     assert (finding.severity, finding.confidence) == ("warning", "probable")
-    assert finding.frames == ((0, rep.frame),)
+    for unsure in (judged(later=False, missed=False), judged(later=True, missed=True)):
+        assert (unsure.severity, unsure.confidence) == ("info", "possible")
+    assert finding.frames == ((0, 3),)
     assert "SIDR_REP to 10.0.0.1" in finding.message
     assert "in the 5 min before it" in finding.message
 

@@ -37,16 +37,8 @@ FALSE = (
         "fixed ids: a message is taken into the life before",
         ("user_space", "killed", "hung"),
     ),
-    Known(
-        "H18", 4, "hung", 41479, "one direction only: the answers of the target were not captured", ("hung", "illumos")
-    ),
-    Known("H18", 1, "broken", 80149, "one direction only: the answers of the target were not captured"),
-    Known("H21", 1, "killed", 40542, "a doubled REQ was answered after the program had gone"),
-    Known("I01", 1, "datagrams", 130698, "the request was lost before the tap"),
     Known("L01", 1, "paths", 52288, "the RTU was held up"),
     Known("L02", 1, "paths", 45553, "the LAP was lost before the tap"),
-    Known("R04", 1, "killed", 108371, "the REQ that was answered was not captured"),
-    Known("R06", 1, "hung", 32799, "the REJ that answers in time was lost before the tap"),
     Known("S01", 2, "outage", 36101, "a restart that no PSN shows: the new life's first numbers follow the old one's"),
     Known(
         "S02",

@@ -49,6 +49,7 @@ AS_WELL: dict[str, tuple[str, ...]] = {
     "S07": ("H18",),
     "S11": ("T09", "H02"),
     "H07": ("H05",),
+    "H18": ("R06",),  # never answered, after an MRA that the capture lacks: the same program hangs, or host is down
     "R03": ("R02",),
     "H08": ("H02", "T07"),
 }
@@ -202,6 +203,8 @@ class Truth:
         habits = id_.cm.habits
         if len(id_.sends) > id_.retries + 1:
             self.add("R01", time, id_.host, id_.sends, "sent more often than Max CM Retries allows")
+        if id_.sends[0].kind == "REQ" and len(id_.sends) == id_.retries + 1:  # or its host fails before
+            self.add("H18", time, id_.host, id_.sends, "no answer to its REQs", unless_answered=True, due=NEVER)
         if habits.hurry < 1 and not id_.longer:
             self.add("R02", time, id_.host, id_.sends[-2:], "sent again too early", due=time)
 

@@ -18,6 +18,7 @@ class Ports:
     def __init__(self) -> None:
         self.heard: dict[Address, dict[int, CmMessage]] = {}  # newest word by sender and input
         self.shared: dict[int, tuple[Address, ...]] = {}  # by input: who all words are from or to
+        self.addressed: set[Address] = set()  # who a word went to
         self._versions: dict[tuple[Transport, bytes], CmMessage] = {}
 
     def hear(self, message: CmMessage) -> None:
@@ -30,6 +31,7 @@ class Ports:
         if known is None or known.transport != message.transport:
             self._introduce(message)
         words[file] = message
+        self.addressed.add(message.destination)
         shared = self.shared.get(file)
         if shared is None:
             self.shared[file] = source, message.destination

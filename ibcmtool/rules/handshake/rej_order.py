@@ -18,6 +18,7 @@ from ibcmtool.values import Duration
 
 # What only a side sends that takes the connection for established, or knows that it is over.
 BEYOND_HANDSHAKE: Final = ("DREQ", "DREP", "LAP", "APR")
+LETS_GO: Final = (CONSUMER_REJECT, TIMEOUT, None)  # after a REP it takes that back, and answers no REQ
 
 H11 = rule(
     "H11",
@@ -104,10 +105,10 @@ H21 = rule(
 def rep_and_rej(connection: Connection, event: Event, context: Context) -> Verdicts:
     for reject in of_type(connection, "REJ", sender="passive"):
         reason, time = rej_reason(reject), reject.message.time
-        if reject.retransmission_of is not None or reason in (CONSUMER_REJECT, TIMEOUT, None):
+        if reject.retransmission_of is not None or reason in LETS_GO:
             continue
         replies = [step for step in _sent(connection, "REP", "passive", time) if step.retransmission_of is None]
-        rejects = _sent(connection, "REJ", "passive", time)
+        rejects = [step for step in _sent(connection, "REJ", "passive", time) if rej_reason(step) not in LETS_GO]
         requests = _sent(connection, "REQ", "active", time + DISORDER)
         if not replies or _sent(connection, "RTU", "active", time) or len(requests) >= len(replies) + len(rejects):
             continue

@@ -60,7 +60,11 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
         f" timeout: {duration(wait)})."
         + (" It repeats an earlier one: the REJ probably did not arrive." if unaware else ""),
         {"gap": Duration(gap), "wait": Duration(wait)},
-        (unopposed("not a copy"), one_clock(end, step, otherwise="weakened")),
+        (
+            unopposed("not a copy"),
+            one_clock(end, step, otherwise="weakened"),
+            context.witness.same_life(message.source, end.message.time, message.time),
+        ),
         steps=(end, step),
         severity="info" if unaware else None,
     )

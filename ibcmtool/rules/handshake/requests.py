@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from itertools import pairwise
+from collections.abc import Hashable
 from typing import Final
 
-from ibcmtool.connections.deadlines import SLACK, patience
-from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
+from ibcmtool.connections.timers import max_cm_retries, most_sends, response_wait
+from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, frames, qpn
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches, rejected
-from ibcmtool.rules.silence import in_partition, reported
+from ibcmtool.rules.silence import in_partition, mra_missed, reported
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.values import Duration, Qpn, known
@@ -46,15 +44,17 @@ H18 = rule(
     " the capture point is C02. Many programs have a limit of their own, shorter than that of their REQ (nvme-rdma"
     " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too. ICMP errors that quote the "
     "REQs tell whether the host is up without RoCE, or cannot be reached.",
-    false_positives="Fewer sends than allowed without a REJ are information: the capture may have missed some, or the"
-    " requester ended early. So is a REJ 4 within the first timeout, unless it is the known limit of an NVMe host or"
-    " comes as long after the REQ as in the attempt before: the program may have been stopped. If nothing of the"
-    " target's address was ever captured, its direction may be missing from the capture (then probable). Not reported"
-    " when an MRA (R17), REP or REJ was seen.",
+    false_positives="Fewer sends than allowed (16 where Max CM Retries was not captured) without a REJ are information:"
+    " the capture may have missed some, or the requester ended early. So is a REJ 4 within the first timeout, unless it"
+    " is the known limit of an NVMe host or comes as long after the REQ as in the attempt before: the program may have"
+    " been stopped. So is a REJ 4 after two sends where no message of the target's address, or to the requester's, was"
+    " captured: a Linux target may have answered the second with an MRA. If nothing of the target's address was ever"
+    " captured, its direction may be missing from the capture (then probable). Not reported when an MRA (R17), REP or"
+    " REJ was seen.",
     advice=ADVICE.format(ROCE),
+    rests_on=("order",),
 )
 
-LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
 COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
 BELOW: Final = "below the CM drops the REQs"
 IF_NOT: Final = "if not, see whether the host is up, then look at the network."
@@ -129,10 +129,9 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     last = tries[-1].message.time
     if not context.covered(connection, last, min(now, last + wait)):
         return
-    retries = max_cm_retries(connection.request)
-    allowed = len(tries) if retries is None else retries + 1
+    allowed = None if max_cm_retries(connection.request) is None else most_sends(connection.request)
     responsive = heard(context, connection, "passive")
-    exhausted = len(tries) >= allowed
+    exhausted = len(tries) >= most_sends(connection.request)
     complete = reject is not None or exhausted
     ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
     where, advice = _vantage(context, connection, tries)
@@ -143,7 +142,8 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     advice = advice or ADVICE.format(INFINIBAND if connection.transport == "InfiniBand" else ROCE)
     seen = of_silence(connection) if exhausted or limited else ""
     yield Verdict(
-        f"{len(tries)} of {allowed} sends of the REQ to {end_name(connection.passive)} unanswered"
+        f"{len(tries)}{'' if allowed is None else f' of {allowed}'} sends of the REQ to"
+        f" {end_name(connection.passive)} unanswered"
         + (f" over {duration(span)}" if span else "")
         + (ending if complete else ", then it fell silent")
         + f". {where}; {besides}.{partition}",
@@ -152,21 +152,14 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             context.witness.complete(connection.passive.address, tries[0].message.time, min(now, last + wait)),
             *(() if complete and responsive else ((unopposed if complete else weakened)("complete"),)),
             *((unopposed("timer"),) if limited else ()),
-            *((weakened("complete"),) if _waited_longer(tries, wait) else ()),
-            *(_mra_missed(tries, reject, wait) if reject is not None else ()),
+            # Of the requester, whose REQs and REJ show that it had no answer before, only an RTU may be missing.
+            *(context.witness.missing(connection.active.address, last, now) if reject is None else ()),
+            *mra_missed(context, tries, reject, wait),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",
         advice=" ".join(filter(None, (look, advice, seen))),
     )
-
-
-def _mra_missed(tries: list[Step], reject: Step, wait: int) -> Iterator[Ground]:
-    """The ground that a requester stopped to repeat its REQ long before it gave up, as after an MRA."""
-    pause = between(tries[-1], reject)
-    if len(tries) > 1 and pause > patience(tries, wait + wait // SLACK):
-        sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
-        yield Ground("complete", "weakened", sign)
 
 
 def _heard_of(context: Context, connection: Connection, first: Step, responsive: bool) -> str:
@@ -184,11 +177,6 @@ def _heard_of(context: Context, connection: Connection, first: Step, responsive:
     return (
         f"that address has answered nothing since {where}, a {question.type} {duration(between(since, first))} before"
     )
-
-
-def _waited_longer(tries: list[Step], wait: int) -> bool:
-    """Whether the requester waited so long between two REQs that it must have got an MRA, which was not captured."""
-    return any(between(a, b) > LONG_WAITS * wait for a, b in pairwise(tries))
 
 
 def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:

@@ -8,7 +8,7 @@ from typing import Final
 from ibcmtool import services
 from ibcmtool.connections.codes import MRA_OF_REQ
 from ibcmtool.connections.deadlines import SLACK
-from ibcmtool.connections.timers import exponent, max_cm_retries, response_wait
+from ibcmtool.connections.timers import exponent, most_sends, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, listed
 from ibcmtool.messages import Mra
@@ -33,8 +33,8 @@ R06 = rule(
     " Later, the other side may have given up. The last MRA for a message counts.",
     false_positives="Not reported when the other side ended the attempt first, or when the capture ends before the"
     " promise is due. An answer that the capture dropped looks like none (then probable). Information where the other"
-    " side repeated its message up to seven times after the MRA, as answers to it may have been lost; and where it"
-    " should have repeated it, but did not.",
+    " side repeated its REQ up to seven times after the MRA, or its REP at all, as answers to it may have been lost;"
+    " and where it should have repeated it, but did not.",
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
 )
 
@@ -109,11 +109,12 @@ def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited:
     """Why the answer may have been given in time all the same; empty if that is unlikely."""
     asked_again = _asked_again(connection, mra, role)
     if asked_again:
-        return ASKED_AGAIN if asked_again <= ANSWERS_LOST else ""
+        # One that has rejected answers a REQ that comes again anew, but not a REP.
+        return ASKED_AGAIN if role == "active" or asked_again <= ANSWERS_LOST else ""
     question = MRAED.get(fields_of(mra, Mra).message_mraed, "")
     sends = len(of_type(connection, question, sender=PEER[role]))
     wait = response_wait(connection.request, PEER[role]).nominal
-    if sends > (max_cm_retries(connection.request) or 0) or waited <= promised + wait + wait // SLACK:
+    if sends >= most_sends(connection.request) or waited <= promised + wait + wait // SLACK:
         return ""
     return (
         f" Nor was the {question} sent again meanwhile: its sender ended, the capture lacks messages, or its clock was"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibcmtool.connections.timers import max_cm_retries, response_wait
+from ibcmtool.connections.timers import most_sends, response_wait
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration
 from ibcmtool.model import PEER, Connection, Role, Step
@@ -143,7 +143,7 @@ def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool
     }
     if since_last > allowed:
         # The asking side waits no longer than that and sends again, so the capture has missed a later one.
-        missed = len(asked) <= (max_cm_retries(connection.request) or 0)
+        missed = len(asked) < most_sends(connection.request)
         doubtful = begins or missed
         yield Verdict(
             f"{kind} came {duration(since_last)} after the {'last ' if len(asked) > 1 else ''}{question};"

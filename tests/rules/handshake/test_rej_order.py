@@ -150,6 +150,17 @@ def test_every_req_had_an_answer_of_its_own() -> None:
         assert "H21" not in run(talk).codes
 
 
+def test_passive_side_that_let_go_and_was_asked_anew() -> None:
+    """H21: its program was killed after the REP; nobody listens any more when the REQ comes again."""
+    talk = Conversation()
+    req = talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.passive(0.05, "REJ", reason=28, message_rejected=2)
+    talk.again(6.4, req)
+    talk.passive(6.41, "REJ", reason=8, message_rejected=0, local_comm_id=0)
+    assert "H21" not in run(talk).codes
+
+
 def test_rej_that_was_held_up() -> None:
     """H11: its number is older than that of the RTU, so it was sent before it."""
     talk = Conversation(Host("10.0.0.1", psn=2000))

@@ -79,6 +79,18 @@ def test_rep_after_the_passive_sides_own_rej() -> None:
     assert len(result.of("H02")) == 1
 
 
+def test_rep_whose_sender_counts_anew() -> None:
+    """H08: if its host has restarted since the close it holds nothing; if not, its time is wrong."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    held_up = talk.hosts["passive"].next_psn()
+    talk.passive(0.5, "REP")
+    talk.active(0.6, "RTU")
+    talk.close(1)
+    talk.passive(3600, "REP", psn=held_up)
+    assert "H08" not in run(talk).codes
+
+
 def test_drep_without_a_dreq() -> None:
     """H22"""
     talk = Conversation()

@@ -113,18 +113,62 @@ def test_only_req_that_is_allowed() -> None:
 
 
 def test_requester_that_rejects_after_a_timeout() -> None:
-    """H18: fewer sends than allowed, but its REJ 4 says that it waited in vain. Told once."""
-    talk = Conversation()
-    req = talk.active(0, "REQ")
-    talk.again(6.4, req)
-    reject = talk.active(10, "REJ", reason=4)
-    talk.again(10.1, reject)
-    finding = run(talk, until=300).only("H18")
-    assert (finding.severity, finding.confidence) == ("warning", "probable")
-    assert finding.frames == ((0, req.frame), (0, 2), (0, reject.frame))
-    assert "2 of 16 sends of the REQ to 10.0.0.2 unanswered over 6.4 s, then the requester gave up (REJ 4)." in (
-        finding.message
-    )
+    """H18: fewer sends than allowed, but its REJ 4 says that it waited in vain. Told once.
+
+    After two sends only if the capture shows the other direction: else an MRA to the second may be missing.
+    """
+
+    def judged(sends: int, shown: str) -> Finding:
+        talk = Conversation()
+        if shown:
+            talk.another(**{"passive" if shown == "to requester" else "active": Host("10.0.0.3")}).establish(-5)
+        req = talk.active(0, "REQ")
+        talk.repeat(req, every=6.4, count=sends - 1)
+        reject = talk.active(6.4 * sends - 2.8, "REJ", reason=4)
+        talk.again(6.4 * sends - 2.7, reject)
+        finding = run(talk, until=300).only("H18")
+        assert finding.frames == ((0, req.frame), (0, reject.frame - 1), (0, reject.frame))
+        return finding
+
+    for sends, shown in ((2, "to requester"), (2, "of target"), (3, "")):
+        finding = judged(sends, shown)
+        assert (finding.severity, finding.confidence) == ("warning", "probable")
+        assert f"{sends} of 16 sends of the REQ to 10.0.0.2 unanswered over" in finding.message
+        assert "s, then the requester gave up (REJ 4)." in finding.message
+    unsure = judged(2, "")
+    assert (unsure.severity, unsure.confidence) == ("info", "possible")
+    says = "no message of 10.0.0.2, or to 10.0.0.1, was captured; the second REQ may have had an MRA."
+    assert unsure.message.endswith(f" Only possible: {says}")
+
+
+def test_reqs_cut_before_max_cm_retries() -> None:
+    """H18: nobody knows that it gave up, unless it has sent the REQ as often as the field can allow."""
+
+    def judged(sends: int) -> Finding:
+        talk = Conversation()
+        talk.repeat(talk.active(0, "REQ", cut=72), every=6.4, count=sends - 1)
+        return run(talk, until=300).only("H18")
+
+    assert (judged(15).severity, judged(16).severity) == ("info", "warning")
+    assert judged(15).message.startswith("15 sends of the REQ")
+
+
+def test_requests_of_the_requester_that_are_missing() -> None:
+    """H18: they say nothing of the target; what may be missing behind the last REQ is the RTU to an answer."""
+
+    def judged(missing_before: int) -> Finding:
+        talk = Conversation()
+        req = talk.active(0, "REQ", max_cm_retries=2)
+        for number in (1, 2):
+            if number == missing_before:
+                talk.hosts["active"].next_psn()
+            talk.again(6.4 * number, req)
+        if missing_before == 3:
+            talk.hosts["active"].next_psn()
+        talk.another(passive=Host("10.0.0.3")).active(15, "REQ")
+        return run(talk, until=60).of("H18")[0]
+
+    assert [judged(number).severity for number in (0, 1, 2, 3)] == ["warning", "warning", "warning", "info"]
 
 
 def test_requester_that_changes_its_mind() -> None:
@@ -285,6 +329,15 @@ def errors(talk: Conversation, reason: Unreachable, reporter: Address, times: tu
     ends = talk.hosts["active"].address, talk.hosts["passive"].address
     start = talk.capture[0].time
     return [Undelivered(0, 90, start + round(time * SECOND), reporter, *ends, reason) for time in times]
+
+
+def test_icmp_shows_that_answers_are_captured() -> None:
+    """H18: no MRA to the second REQ can be missing."""
+    talk = Conversation()
+    talk.again(6.4, talk.active(0, "REQ"))
+    talk.active(10, "REJ", reason=4)
+    reported = errors(talk, "port", Host("10.0.0.2").address, (0.001,))
+    assert run([*talk.capture, *reported], until=60).only("H18").severity == "warning"
 
 
 def test_icmp_beside_unanswered_reqs() -> None:

@@ -113,6 +113,18 @@ def test_req_repeated_in_vain_after_the_mra() -> None:
     assert (finding.severity, finding.confidence) == ("warning", "probable")
 
 
+def test_rep_repeated_in_vain_after_the_mra() -> None:
+    """R06: the requester has refused, and that REJ was lost: Linux leaves a REP for nothing unanswered."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    rep = talk.passive(0.1, "REP")
+    talk.active(1, "MRA", message_mraed=1, service_timeout=20)
+    for number in range(10):
+        talk.again(12 + 4.1 * number, rep)
+    finding = run(talk, until=300).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
 def test_neither_an_answer_nor_a_repetition_after_the_mra() -> None:
     """R06: the capture lacks messages, unless the last REQ allowed was sent."""
     talk = Conversation()

@@ -37,6 +37,18 @@ def test_rep_after_a_req_that_was_not_the_last_allowed() -> None:
     assert finding.message.endswith("A repeated REQ in between is missing from the capture.")
 
 
+def test_rep_where_the_req_was_cut_before_max_cm_retries() -> None:
+    """R04: nobody knows that it was the last; the repeated one may stand just behind the REP that answers it."""
+    talk = Conversation()
+    talk.another().establish(-1)
+    req = talk.active(0, "REQ", cut=72)
+    rep = talk.passive(6.5, "REP")
+    talk.again(6.501, req)
+    finding = run(talk).only("R04")
+    assert finding.frames == ((0, req.frame), (0, rep.frame))
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
 def test_mra_that_the_capture_has_before_its_req() -> None:
     """R04: the MRA was the first answer, whatever the order in the capture."""
     talk = Conversation()
