@@ -15,7 +15,7 @@ from ibcmtool.connections.watched_hosts import Loss
 from ibcmtool.evidence import Ground, proved, unopposed
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count, frame
-from ibcmtool.model import Conflict, Connection, End
+from ibcmtool.model import Conflict, Connection, End, Role
 from ibcmtool.packets import Address, CmMessage
 
 
@@ -96,9 +96,9 @@ class Witness:
             return Ground("same machine", "proved")
         return Ground("same machine", "weakened", f"its CA GUID is at {address_text(before.address)} too")
 
-    def two_machines(self, conflict: Conflict, refused: End, time: int) -> bool:
-        """Whether the end that was refused at `time`, and the one whose QPN it named, are machines with one CA GUID."""
-        return at_two_machines(conflict, refused, time, self._traces)
+    def two_machines(self, conflict: Conflict, refused: Connection, role: Role) -> bool:
+        """Whether the end that was refused, and the one whose QPN it named, are two machines with one CA GUID."""
+        return at_two_machines(conflict, refused, role, self._traces)
 
     def in_order(self, file: int) -> bool:
         """Whether no message of an input stands before one that its sender had sent earlier."""

@@ -18,6 +18,7 @@ from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.rules.facts.lags import Lags
 from ibcmtool.rules.facts.ports import Ports
+from ibcmtool.rules.facts.refusals import Refusals
 from ibcmtool.rules.facts.restarts import Restarts
 from ibcmtool.rules.facts.undelivered import UndeliveredPackets
 from ibcmtool.wire.neighbours import Neighbourhood, shown
@@ -40,6 +41,7 @@ class Context:
         self.witness = Witness(self.traces, several_files=self.coverage.several)
         self.ports = Ports()
         self.restarts = Restarts()
+        self.refusals = Refusals()
         self.lags = Lags(self.coverage)
         self.comm_ids = CommIds()
         self.completeness = Completeness()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ibcmtool.connections.matching import of_one_boot
+from ibcmtool.connections.port_trace import NEAR_ZERO
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, end_name, qpn, times
 from ibcmtool.formatting import numbers as listed_numbers
-from ibcmtool.model import PEER, Conflict, Connection, End, Event, Role, Step
+from ibcmtool.model import PEER, Conflict, Connection, End, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import rejected
+from ibcmtool.rules.facts.refusals import Refusal, refusals
 from ibcmtool.rules.stale.holders import also_held, last_message, numbers, since
 from ibcmtool.rules.steps import DISORDER, between, of_type
 from ibcmtool.rules.symptoms import of_stale_refusal
@@ -42,52 +44,38 @@ S02 = rule(
 )
 
 
-class Refusal(NamedTuple):
-    """A REJ 10, and the connection that it was sent for."""
-
-    role: Role  # of the end that was refused
-    conflict: Conflict
-    reject: Step
-    dreq: Step | None
-
-
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
-    reject = connection.reject
-    if reject is None:
-        return
-    for role, conflict in connection.conflicts():
-        if conflict.other is not event.related or reject.sender == role:
-            continue
-        refusal = Refusal(role, conflict, reject, event.step)
-        if conflict.other.end(conflict.owner).address == connection.end(role).address:
+    for refusal in refusals(event):
+        if not refusal.elsewhere(connection):
             yield from _refused(connection, refusal, context)
-        else:
-            context.memory["S02"].setdefault(connection.id, []).append(refusal)
 
 
 # Whether the other address is another machine with the same CA GUID (X12) shows afterwards.
 @S02.on_event("ENDED", history=rejected)
 def stale_refused_elsewhere(connection: Connection, event: Event, context: Context) -> Verdicts:
-    refusals: list[Refusal] = context.memory["S02"].pop(connection.id, [])
-    for refusal in refusals:
+    for refusal in context.refusals.elsewhere(connection):
         old = refusal.conflict.other
         if old.stale_by is connection and old.outcome != "stale":
             continue  # its owner has answered since: another machine
         if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
             continue  # who lived on while the other one spoke cannot be known
-        end, time = connection.end(refusal.role), refusal.reject.message.time
-        if not context.witness.two_machines(refusal.conflict, end, time):
+        if not context.witness.two_machines(refusal.conflict, connection, refusal.role):
             for verdict in _refused(connection, refusal, context):
-                yield verdict._replace(rests_on=(*verdict.rests_on, _same_machine(refusal, end)))
+                yield verdict._replace(rests_on=(*verdict.rests_on, _same_machine(connection, refusal)))
 
 
-def _same_machine(refusal: Refusal, end: End) -> Ground:
-    """The owner of the QPN has come back with another address: else it would have answered the DREQ."""
-    old, role = refusal.conflict.other, refusal.conflict.owner
+def _same_machine(connection: Connection, refusal: Refusal) -> Ground:
+    """The owner of the QPN has come back with another address.
+
+    Its QP1 counts anew, then, and the DREQ to the old address has no answer, so that it is repeated.
+    """
+    old, role, end = refusal.conflict.other, refusal.conflict.owner, connection.end(refusal.role)
     owner = old.end(role)
-    gone = of_type(old, "DREQ", sender=PEER[role]) and not of_type(old, "DREP", sender=role)
-    if gone or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
+    word = next((step.message for step in connection.steps if step.sender == end.role), None)
+    anew = word is not None and (word.psn or 0) < NEAR_ZERO
+    gone = len(of_type(old, "DREQ", sender=PEER[role])) > 1 and not of_type(old, "DREP", sender=role)
+    if (anew and gone) or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
         return unopposed("same machine")
     return Ground("same machine", "weakened", f"its CA GUID was at {address(owner.address)} before")
 
