@@ -38,7 +38,8 @@ X09 = rule(
     false_positives="A router's MAC address is never taken for the target's: an unused hop limit shows that none has"
     " sent on what comes from it. Not reported when both MAC addresses claim the address by turns or within 1 s (two"
     " ports in one subnet), in another VLAN, when the old one still speaks for the address, or when the capture has"
-    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message.",
+    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message,"
+    " when nothing of the target was captured since, or when a REP answers a REQ that was not captured.",
     advice="On the sender compare `ip neigh show` with the new MAC address; delete a stale entry and connect anew."
     " Find out why it missed the announcement: gratuitous ARP switched off at the takeover (arp_notify), filtered by a"
     " switch, or an entry that somebody made permanent.",

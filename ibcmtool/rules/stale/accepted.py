@@ -33,7 +33,8 @@ S01 = rule(
     "instead.",
     false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared "
     "by cloned machines. Not raised when the old connection had begun to close, and only probable while it had no "
-    "RTU or data.",
+    "RTU or data. Information where the receiver may have restarted (its Communication IDs or QPNs begin anew), or has "
+    "stopped repeating a REP that got no RTU.",
     advice="First let the requester connect again with a fresh QP, so that no two connections share one. Then get rid"
     " of the old connection alone on the side that answered REP: an NVMe target (nvmet) ends it by itself, wait for"
     ' "ctrl N keep-alive timer (N seconds) expired!" in its kernel log. Restarting the whole service drops every'

@@ -34,7 +34,9 @@ S02 = rule(
     " and sent a DREQ on the old connection, which is called stale. Linux frees the QPN only when that DREQ is"
     " answered or its retries run out, not when it is sent. A further attempt that is refused because of the same old"
     " connection is information: S09 counts them.",
-    false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale.",
+    false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale."
+    " Where the REQ or REP came from another address than the old connection's, it may be another machine with the same"
+    " GUID (X12): information, unless nothing answers at the old address and the new one's QP1 counts from 0.",
     advice="Now: connect again with another QPN, which gets through at once; most programs take one with each attempt."
     " With the same QPN wait until the other side has let go: when its DREQ is answered, or when its retries run out"
     " (up to about 70 s with upstream Linux, 270 s with MLNX OFED). Do not restart the target for it, that drops every"
