@@ -41,12 +41,14 @@ class Refusals:
         self._elsewhere: dict[int, list[Refusal]] = {}  # by the id of the connection that was refused
 
     def note(self, event: Event) -> None:
-        """Remember it until the connection ends."""
-        found = [refusal for refusal in refusals(event) if refusal.elsewhere(event.connection)]
-        if found:
-            self._elsewhere.setdefault(event.connection.id, []).extend(found)
-            if len(self._elsewhere) > MOST_REFUSED:
-                del self._elsewhere[next(iter(self._elsewhere))]
+        """Remember it, once for each old connection."""
+        for refusal in refusals(event):
+            known = self._elsewhere.get(event.connection.id, [])
+            old = refusal.conflict.other
+            if refusal.elsewhere(event.connection) and all(old is not other.conflict.other for other in known):
+                self._elsewhere[event.connection.id] = [*known, refusal]
+                if len(self._elsewhere) > MOST_REFUSED:
+                    del self._elsewhere[next(iter(self._elsewhere))]
 
     def elsewhere(self, connection: Connection) -> Sequence[Refusal]:
         """Those of this connection whose QPN another address has, oldest first."""

@@ -20,6 +20,7 @@ from ibcmtool.rules.steps import DISORDER, between, of_type
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, FrameNumber, Value
 
+ENOUGH_DREQS: Final = 4  # without an answer, to tell that nobody is there: fewer are lost by chance
 MOST_NAMED: Final = 8  # other old connections, by number
 
 S02 = rule(
@@ -70,13 +71,13 @@ def stale_refused_elsewhere(connection: Connection, event: Event, context: Conte
 def _same_machine(connection: Connection, refusal: Refusal) -> Ground:
     """The owner of the QPN has come back with another address.
 
-    Its QP1 counts anew, then, and the DREQ to the old address has no answer, so that it is repeated.
+    Its QP1 counts anew, then, and the DREQ to the old address has no answer, so that it is repeated over and over.
     """
     old, role, end = refusal.conflict.other, refusal.conflict.owner, connection.end(refusal.role)
     owner = old.end(role)
     word = next((step.message for step in connection.steps if step.sender == end.role), None)
     anew = word is not None and (word.psn or 0) < NEAR_ZERO
-    gone = len(of_type(old, "DREQ", sender=PEER[role])) > 1 and not of_type(old, "DREP", sender=role)
+    gone = len(of_type(old, "DREQ", sender=PEER[role])) >= ENOUGH_DREQS and not of_type(old, "DREP", sender=role)
     if (anew and gone) or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
         return unopposed("same machine")
     return Ground("same machine", "weakened", f"its CA GUID was at {address(owner.address)} before")

@@ -96,9 +96,9 @@ def test_a_host_that_comes_back_at_another_address_left_a_stale_connection(guid:
     assert "X12" not in result.codes
 
 
-@pytest.mark.parametrize(("psn", "repeats"), [(900_000, 3), (0, 0)])
+@pytest.mark.parametrize(("psn", "repeats"), [(900_000, 3), (0, 0), (0, 2)])
 def test_another_machine_whose_goodbye_was_not_captured_accuses_nobody(psn: int, repeats: int) -> None:
-    """One that has come back counts anew; and a DREQ that is not repeated was answered, or the capture ends."""
+    """One that has come back counts anew; and a DREQ that is not repeated on and on was answered, or it was lost."""
     other = Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=psn)
     talk = refused_for_another(other, answers=False)
     talk.repeat(talk.capture[-1], 4.3, repeats)
