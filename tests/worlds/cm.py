@@ -112,7 +112,6 @@ class Cm(CmBase):
                     },
                 )
                 self.truth.refused_stale(time, id_.said["REJ"], packet, holder)
-                self.truth.let_go(time, id_)
                 self._release_stale(time, holder)
                 return
             self._note(time, id_, packet)

@@ -228,13 +228,13 @@ class Truth:
             self._elsewhere(time, id_, id_.sends)
 
     def let_go(self, time: float, id_: Id) -> None:
-        """Rejected, by its consumer or as stale, after the other side had answered: does that one hear of it?"""
+        """Rejected by its consumer after the other side had answered: does that one hear of it?"""
         other = id_.other
         if other is not None:
             id_.cm.plan.at(time + other.wait, self._still_there, id_, other)
 
     def _still_there(self, time: float, id_: Id, other: Id) -> None:
-        if other.cm.alive and other.state in ("REP_SENT", "ESTABLISHED") and id_.state != "ESTABLISHED":
+        if other.cm.alive and other.state in ("REP_SENT", "ESTABLISHED"):
             self.add("S11", time, id_.host, [], "has let go, its peer has not").goes_on = other
 
     # -- what follows from it --------------------------------------------------------------------------------------

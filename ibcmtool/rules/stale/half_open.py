@@ -151,7 +151,8 @@ def _left(connection: Connection, role: Role) -> Step | None:
     reject = connection.reject
     if reject is not None and reject.sender == role:
         again = any(request.message.time > reject.message.time for request in of_type(connection, "REQ"))
-        return None if again else reject
+        goes_on = role == "active" and refused_as_stale(connection, reject)  # with its REQ; that REP is not the last
+        return None if again or goes_on else reject
     dreqs, end = of_type(connection, "DREQ", sender=role), connection.end(role)
     given_up = end.state in CLOSED_STATES and end.restarted is None
     return dreqs[-1] if dreqs and given_up and not of_type(connection, "DREP") else None

@@ -102,6 +102,17 @@ def test_s11_by_data_behind_the_last_dreq(time, severity):
     assert run(talk, until=100).only("S11").severity == severity
 
 
+def test_s11_silent_when_the_active_side_refused_the_rep_as_stale():
+    """It goes on with its REQ, whose next answer is not to what it has refused."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=10, message_rejected=1)
+    for time in (8.6, 12.9):
+        talk.passive(time, "REP", local_comm_id=0x4711)
+    assert "S11" not in run(talk, until=100).codes
+
+
 def test_s11_silent_while_the_dreq_is_still_being_repeated():
     """Its REP comes again, as the RTU was lost: nobody has let go."""
     talk = Conversation()
