@@ -31,7 +31,7 @@ def of_one_boot(one: int, other: int) -> bool:
 
 def continues(known: Connection, message: CmMessage) -> bool:
     """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
-    first = known.steps[0].message
+    first = next((step.message for step in known.steps if step.message.type == message.type), known.steps[0].message)
     if any(is_copy(step.message, message) for step in known.steps):
         return True
     same_content = first.mad[24:] == message.mad[24:]

@@ -15,7 +15,7 @@ from ibcmtool.connections.deadlines import Deadline
 from ibcmtool.connections.matching import of_one_boot, rej_reason
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait
 from ibcmtool.connections.traces import Traces
-from ibcmtool.model import PEER, Conflict, Connection, End, Step
+from ibcmtool.model import PEER, Conflict, Connection, Role, Step
 
 
 class StaleDuty(NamedTuple):
@@ -44,21 +44,23 @@ def _closed_since(conflict: Conflict, refused: Connection) -> bool:
     return not dreqs or dreqs[0].message.time < refused.opened
 
 
-def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces) -> bool:
-    """Whether a refused end and the old connection's owner are two machines with one CA GUID.
+def at_two_machines(conflict: Conflict, refused: Connection, role: Role, traces: Traces) -> bool:
+    """Whether the end that was refused and the old connection's owner are two machines with one CA GUID.
 
-    They have two addresses and ids of two kernels, and the owner lived on while the other one spoke, at `time`: its
-    QP1 PSNs run on, or its QP sends data still. What was shown once holds for that GUID from then on.
+    They have two addresses and ids of two kernels, and the owner lived on when the other one had spoken: its QP1 PSNs
+    run on, or its QP sends data still. What was shown once holds for that GUID from then on.
     """
-    old, role = conflict.other, conflict.owner
-    owner = old.end(role)
-    if owner.address == refused.address or not owner.comm_id or not refused.comm_id:
+    old, end = conflict.other, refused.end(role)
+    owner = old.end(conflict.owner)
+    if owner.address == end.address or not owner.comm_id or not end.comm_id:
         return False
-    if of_one_boot(owner.comm_id, refused.comm_id):
+    if of_one_boot(owner.comm_id, end.comm_id):
         return False
-    data = old.last_data.get(role)
+    time = next((step.message.time for step in refused.steps if step.sender == role), refused.opened)
+    data = old.last_data.get(conflict.owner)
     heard = max(
-        (step.message.time for step in old.steps if step.sender == role and step.message.time < time), default=0
+        (step.message.time for step in old.steps if step.sender == conflict.owner and step.message.time < time),
+        default=0,
     )
     if (data is not None and data.time > time) or traces.outlives(owner.address, heard, time):
         traces.cloned.add(owner.ca_guid or 0)
@@ -68,11 +70,10 @@ def at_two_machines(conflict: Conflict, refused: End, time: int, traces: Traces)
 def clear(connection: Connection, traces: Traces) -> None:
     """Take it for stale no more if its owner, who answers, is another machine than the one that was refused."""
     refused = connection.stale_by
-    if refused is None or refused.reject is None:
+    if refused is None:
         return
-    time = refused.reject.message.time
     for role, conflict in refused.conflicts():
-        if conflict.other is connection and at_two_machines(conflict, refused.end(role), time, traces):
+        if conflict.other is connection and at_two_machines(conflict, refused, role, traces):
             connection.outcome = "closed"
 
 

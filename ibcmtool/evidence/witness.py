@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ibcmtool.connections.matching import of_one_boot
 from ibcmtool.connections.port_trace import Break
 from ibcmtool.connections.stale_duties import at_two_machines
 from ibcmtool.connections.traces import DISORDER, Traces
 from ibcmtool.connections.watched_hosts import Loss
-from ibcmtool.evidence import Ground, proved
+from ibcmtool.evidence import Ground, proved, unopposed
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count, frame
-from ibcmtool.model import Conflict, Connection, End
+from ibcmtool.model import Conflict, Connection, End, Role
 from ibcmtool.packets import Address, CmMessage
 
 
@@ -69,14 +70,25 @@ class Witness:
         return Ground("same life", "proved" if self._traces.runs_on(port, start, end) else "unopposed")
 
     def same_machine(self, before: End, now: End, start: int, end: int) -> Ground:
-        """The CM at this end is that of the earlier connection's end: by the CA GUID, and by numbers that run on."""
+        """The CM at this end is that of the earlier connection's end, and has that still.
+
+        By the CA GUID, and by numbers that run on. The first few of a new life may seem to, where those before them
+        were missed; but it counts its Communication IDs from another base, and its QPNs anew.
+        """
         if before.ca_guid and now.ca_guid and before.ca_guid != now.ca_guid:
             return Ground("same machine", "refuted", f"another CA answers at {address_text(now.address)}")
         if not before.ca_guid or not now.ca_guid:
             return Ground("same machine", "weakened", f"the CA GUID at {address_text(now.address)} is not known")
         if before.address != now.address:
             return Ground("same machine", "weakened", "one CA GUID has two addresses")
-        return Ground("same machine", "proved" if self._traces.runs_on(now.address, start, end) else "unopposed")
+        if self._traces.runs_on(now.address, start, end):
+            return proved("same machine")
+        where = address_text(now.address)
+        if before.qpn and before.qpn == now.qpn:
+            return Ground("same life", "weakened", f"{where} names one QPN of its own in both, as after a restart")
+        if before.comm_id and now.comm_id and not of_one_boot(before.comm_id, now.comm_id):
+            return Ground("same life", "weakened", f"the Communication IDs of {where} are of two boots")
+        return unopposed("same machine")
 
     def same_port(self, before: End, now: End) -> Ground:
         """Both are ends of one machine, whatever it did in between: a GUID that is at two addresses may be cloned."""
@@ -84,9 +96,9 @@ class Witness:
             return Ground("same machine", "proved")
         return Ground("same machine", "weakened", f"its CA GUID is at {address_text(before.address)} too")
 
-    def two_machines(self, conflict: Conflict, refused: End, time: int) -> bool:
-        """Whether the end that was refused at `time`, and the one whose QPN it named, are machines with one CA GUID."""
-        return at_two_machines(conflict, refused, time, self._traces)
+    def two_machines(self, conflict: Conflict, refused: Connection, role: Role) -> bool:
+        """Whether the end that was refused, and the one whose QPN it named, are two machines with one CA GUID."""
+        return at_two_machines(conflict, refused, role, self._traces)
 
     def in_order(self, file: int) -> bool:
         """Whether no message of an input stands before one that its sender had sent earlier."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ibcmtool.analysis import Policy
 from ibcmtool.connections.traces import Traces
-from ibcmtool.evidence import Ground, proved, unopposed, weakened
+from ibcmtool.evidence import Ground, proved, unopposed
 from ibcmtool.evidence.witness import Witness
 from ibcmtool.formatting import frames
 from ibcmtool.model import Connection, Event, Step
@@ -18,6 +18,7 @@ from ibcmtool.rules.facts.completeness import Completeness
 from ibcmtool.rules.facts.coverage import Coverage
 from ibcmtool.rules.facts.lags import Lags
 from ibcmtool.rules.facts.ports import Ports
+from ibcmtool.rules.facts.refusals import Refusals
 from ibcmtool.rules.facts.restarts import Restarts
 from ibcmtool.rules.facts.undelivered import UndeliveredPackets
 from ibcmtool.wire.neighbours import Neighbourhood, shown
@@ -40,6 +41,7 @@ class Context:
         self.witness = Witness(self.traces, several_files=self.coverage.several)
         self.ports = Ports()
         self.restarts = Restarts()
+        self.refusals = Refusals()
         self.lags = Lags(self.coverage)
         self.comm_ids = CommIds()
         self.completeness = Completeness()
@@ -101,7 +103,9 @@ class Context:
         """One clock stamped both: that of their place, which other inputs may yet show to have been set."""
         if not self.coverage.several:
             return proved("order")
-        return weakened("order") if self._seen_at(one).isdisjoint(self._seen_at(other)) else unopposed("order")
+        if self._seen_at(one).isdisjoint(self._seen_at(other)):
+            return Ground("order", "weakened", "their times are of two captures, none of which has both")
+        return unopposed("order")
 
     def _seen_at(self, step: Step) -> set[int]:
         """The places (Coverage.places) that have captured it."""

@@ -95,6 +95,8 @@ class Judge:
         if kind in _NO_MESSAGE or step is None:
             if kind == "ENDED":
                 self.context.ended(event)
+            elif kind == "STALE_DUTY":
+                self.context.refusals.note(event)
             elif kind == "SIGHTING" and step is not None:
                 self.context.sighting(step)
             return self._judge_event(event) if kind in self._events else ()

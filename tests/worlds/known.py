@@ -39,18 +39,8 @@ FALSE = (
     ),
     Known("L01", 1, "paths", 52288, "the RTU was held up"),
     Known("L02", 1, "paths", 45553, "the LAP was lost before the tap"),
-    Known("S01", 2, "outage", 36101, "a restart that no PSN shows: the new life's first numbers follow the old one's"),
-    Known(
-        "S02",
-        2,
-        "mirrored",
-        14269,
-        "two machines with one CA GUID, of which one was not heard again",
-        ("mirrored", "clones"),
-    ),
     Known("S03", 1, "reboot", 5477, "the DREQ was not captured, and no later message tells"),
     Known("S03", 1, "clones", 23, "the RTU was still under way: it was not established"),
-    Known("S04", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
     Known(
         "S05",
         8,
@@ -60,16 +50,10 @@ FALSE = (
         ("hasty",),
     ),
     Known("S05", 1, "hasty", 29, "possible only: the first REQ was lost behind the tap, its repetition accepted"),
-    Known("S11", 1, "nvme", 92689, "a REP that was held up, or its sender had just given up"),
     Known("T01", 1, "hasty", 55846, "clocks of two captures that were set"),
     Known("T02", 1, "hasty", 467, "by some milliseconds: a message takes its time to the tap"),
-    Known("T03", 3, "user_space", 12878, "fixed ids: a life that a doubled REQ opened", ("user_space",)),
     Known("T05", 2, "user_space", 7585, "fixed ids: a life that was not captured", ("user_space",)),
     Known("T09", 1, "hasty", 100860, "REPs that were repeated behind the RTU are taken for work"),
-    Known("X02", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
-    Known(
-        "X09", 1, "failover", 57795, "no message of the new machine was captured: the old one seems to have the address"
-    ),
     Known("X03", 1, "illumos", 46550, "its TransactionIDs tell the time, and messages are out of order"),
 )
 

@@ -95,7 +95,10 @@ def comm_id_twice(connection: Connection, step: Step, context: Context) -> Verdi
         f"{end_name(end)} gave Communication ID {comm_id(number)} to this connection while another one of CA"
         f" {guid(ca)}, established with {end_name(other.peer(owners[0].role))}, still has it.",
         {"comm_id": CommId(number), "ca_guid": Guid(ca), "same_address": same_place},
-        (unopposed("complete") if same_place else weakened("same machine"),),
+        (
+            unopposed("complete") if same_place else weakened("same machine"),
+            context.one_clock(other.steps[-1], reply),
+        ),
         steps=(*other.steps[:1], reply),
         severity=None if same_place else "warning",
         related=(other,),

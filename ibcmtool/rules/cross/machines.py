@@ -9,7 +9,7 @@ from ibcmtool.connections.timers import SECOND
 from ibcmtool.evidence import unopposed
 from ibcmtool.formatting import address, count, duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req
-from ibcmtool.model import PEER, Conflict, Connection, Event, Role, Step
+from ibcmtool.model import PEER, Connection, Event
 from ibcmtool.packets import Address, CmMessage
 from ibcmtool.rules.api import CaptureEnd, Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rejected
@@ -41,25 +41,12 @@ X12 = rule(
 )
 
 
-@X12.on_event("STALE_DUTY")
-def refused_for_another(connection: Connection, event: Event, context: Context) -> Verdicts:
-    reject = connection.reject
-    for role, conflict in () if reject is None else connection.conflicts():
-        if (
-            conflict.other is event.related
-            and conflict.other.end(conflict.owner).address != connection.end(role).address
-        ):
-            context.memory["X12"].setdefault(connection.id, []).append((role, conflict, reject))
-    return ()
-
-
 # By then the owner of the QPN may have been heard again.
 @X12.on_event("ENDED", history=rejected, once="subject")
 def one_guid_two_machines(connection: Connection, event: Event, context: Context) -> Verdicts:
-    refusals: list[tuple[Role, Conflict, Step]] = context.memory["X12"].pop(connection.id, [])
-    for role, conflict, reject in refusals:
+    for role, conflict, reject, _ in context.refusals.elsewhere(connection):
         end, old, holder = connection.end(role), conflict.other, connection.peer(role)
-        if not context.witness.two_machines(conflict, end, reject.message.time):
+        if not context.witness.two_machines(conflict, connection, role):
             continue
         if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
             continue  # "went on" is a matter of time

@@ -11,7 +11,7 @@ from typing import Final
 
 from ibcmtool.connections.codes import TIMEOUT
 from ibcmtool.connections.timers import SECOND
-from ibcmtool.evidence import unopposed, weakened
+from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, count, duration, end_name
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import PEER, Connection, Event, Step
@@ -38,7 +38,8 @@ X09 = rule(
     false_positives="A router's MAC address is never taken for the target's: an unused hop limit shows that none has"
     " sent on what comes from it. Not reported when both MAC addresses claim the address by turns or within 1 s (two"
     " ports in one subnet), in another VLAN, when the old one still speaks for the address, or when the capture has"
-    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message.",
+    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message,"
+    " when nothing of the target was captured since, or when a REP answers a REQ that was not captured.",
     advice="On the sender compare `ip neigh show` with the new MAC address; delete a stale entry and connect anew."
     " Find out why it missed the announcement: gratuitous ARP switched off at the takeover (arp_notify), filtered by a"
     " switch, or an entry that somebody made permanent.",
@@ -151,9 +152,19 @@ def _moved(
             "announced_frame": FrameNumber(told.file, told.frame),
             "last_known_frame": FrameNumber(old.last.file, old.last.frame) if old is not None else None,
         },
-        (unopposed("same machine") if later else weakened("same machine"),),
+        (_still_there(connection, tries, holders) if later else weakened("same machine"),),
         steps=(tries[0], tries[-1]),
     )
+
+
+def _still_there(connection: Connection, tries: list[Step], holders: tuple[Holder | None, Holder]) -> Ground:
+    """The target has not moved on to where the sends went, nor is it there too, as two hosts with one address are."""
+    old, new = holders
+    if old is None and new.last.time < tries[0].message.time:
+        return Ground("same machine", "weakened", "nothing of the target was captured since: it may have moved there")
+    if connection.request is None and tries[0].sender == "passive":
+        return Ground("same machine", "weakened", "the REQ, which may have come from there, was not captured")
+    return unopposed("same machine")
 
 
 X10 = rule(

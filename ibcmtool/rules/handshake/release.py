@@ -6,7 +6,7 @@ from typing import Final
 
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
@@ -61,13 +61,23 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
         + (" It repeats an earlier one: the REJ probably did not arrive." if unaware else ""),
         {"gap": Duration(gap), "wait": Duration(wait)},
         (
-            unopposed("not a copy"),
+            _not_a_copy(connection, step),
             one_clock(end, step, otherwise="weakened"),
             context.witness.same_life(message.source, end.message.time, message.time),
         ),
         steps=(end, step),
         severity="info" if unaware else None,
     )
+
+
+def _not_a_copy(connection: Connection, step: Step) -> Ground:
+    """Each send has a PSN of its own; a copy has that of the packet, however late a clock says that it came."""
+    psn = step.message.psn
+    if psn is not None and any(
+        old.sender == step.sender and old.message.psn == psn for old in before(connection, step)
+    ):
+        return Ground("not a copy", "weakened", "it has the PSN of one before the end")
+    return unopposed("not a copy")
 
 
 def _after_rej_by_others(step: Step, reject: Step) -> bool:

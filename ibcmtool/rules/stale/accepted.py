@@ -10,6 +10,7 @@ from operator import itemgetter
 
 from ibcmtool.analysis import Severity
 from ibcmtool.connections.connection_index import CLOSED_STATES
+from ibcmtool.connections.deadlines import sends
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.evidence import Ground, begun, established, in_order, timer, weakened
 from ibcmtool.formatting import duration, end_name, qpn
@@ -32,7 +33,8 @@ S01 = rule(
     "instead.",
     false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared "
     "by cloned machines. Not raised when the old connection had begun to close, and only probable while it had no "
-    "RTU or data.",
+    "RTU or data. Information where the receiver may have restarted (its Communication IDs or QPNs begin anew), or has "
+    "stopped repeating a REP that got no RTU.",
     advice="First let the requester connect again with a fresh QP, so that no two connections share one. Then get rid"
     " of the old connection alone on the side that answered REP: an NVMe target (nvmet) ends it by itself, wait for"
     ' "ctrl N keep-alive timer (N seconds) expired!" in its kernel log. Restarting the whole service drops every'
@@ -87,10 +89,22 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
         f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
         numbers(conflict, time),
-        (established(old), *_still_held(conflict, owner, holder, offer, answer, context)),
+        (_taken(conflict, time), *_still_held(conflict, owner, holder, offer, answer, context)),
         steps=(offer, answer),
         related=(old,),
     )
+
+
+def _taken(conflict: Conflict, time: int) -> Ground:
+    """Both ends took the old connection for open, or its passive side still waits for the RTU at `time`."""
+    old = conflict.other
+    reps = sends(old, "REP", "passive") if conflict.peer_state == "REP_SENT" else ()
+    if reps and time - reps[-1].message.time > response_wait(old.request, "passive").minimum:
+        sign = (
+            f"no RTU of connection {old.id} was captured, and its REP was no more repeated: it may have been given up"
+        )
+        return Ground("received", "weakened", sign)
+    return established(old)
 
 
 def _still_held(
@@ -99,10 +113,9 @@ def _still_held(
     """What it rests on that the side which answered held the QPN still: nobody had closed unseen, nobody is another."""
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
-    # Where the REQ had been repeated before the first REP that was captured, earlier REPs may be missing.
-    asked_again = old.established is None and "^Q" in old.history.partition("p")[0]
+    clock = context.one_clock(old.steps[-1], offer)
     return [
-        *((weakened("complete"),) if asked_again else ()),
+        *((clock,) if clock.strength == "weakened" else ()),  # else the numbers tell the order
         witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),

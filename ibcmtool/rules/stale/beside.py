@@ -48,7 +48,7 @@ def closed_beside_stale(connection: Connection, step: Step, context: Context) ->
 def _after_refusal(connection: Connection, step: Step, reject: Step, refused: Connection, context: Context) -> Verdicts:
     """The verdict on a DREQ that came after a refusal for another connection."""
     gap = between(reject, step)
-    if any(context.witness.two_machines(c, refused.end(role), refused.opened) for role, c in refused.conflicts()):
+    if any(context.witness.two_machines(c, refused, role) for role, c in refused.conflicts()):
         return  # nothing was stale (X12)
     if gap <= BESIDE and refused.service_id == connection.service_id:
         sender = end_name(sender_end(connection, step))

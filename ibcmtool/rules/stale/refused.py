@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ibcmtool.connections.matching import of_one_boot
+from ibcmtool.connections.port_trace import NEAR_ZERO
 from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, end_name, qpn, times
 from ibcmtool.formatting import numbers as listed_numbers
-from ibcmtool.model import PEER, Conflict, Connection, End, Event, Role, Step
+from ibcmtool.model import PEER, Conflict, Connection, End, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import rejected
+from ibcmtool.rules.facts.refusals import Refusal, refusals
 from ibcmtool.rules.stale.holders import also_held, last_message, numbers, since
 from ibcmtool.rules.steps import DISORDER, between, of_type
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, FrameNumber, Value
 
+ENOUGH_DREQS: Final = 4  # without an answer, to tell that nobody is there: fewer are lost by chance
 MOST_NAMED: Final = 8  # other old connections, by number
 
 S02 = rule(
@@ -32,7 +35,9 @@ S02 = rule(
     " and sent a DREQ on the old connection, which is called stale. Linux frees the QPN only when that DREQ is"
     " answered or its retries run out, not when it is sent. A further attempt that is refused because of the same old"
     " connection is information: S09 counts them.",
-    false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale.",
+    false_positives="None known while the CA GUIDs are unique: the receiver itself says that the connection is stale."
+    " Where the REQ or REP came from another address than the old connection's, it may be another machine with the same"
+    " GUID (X12): information, unless nothing answers at the old address and the new one's QP1 counts from 0.",
     advice="Now: connect again with another QPN, which gets through at once; most programs take one with each attempt."
     " With the same QPN wait until the other side has let go: when its DREQ is answered, or when its retries run out"
     " (up to about 70 s with upstream Linux, 270 s with MLNX OFED). Do not restart the target for it, that drops every"
@@ -42,52 +47,38 @@ S02 = rule(
 )
 
 
-class Refusal(NamedTuple):
-    """A REJ 10, and the connection that it was sent for."""
-
-    role: Role  # of the end that was refused
-    conflict: Conflict
-    reject: Step
-    dreq: Step | None
-
-
 @S02.on_event("STALE_DUTY")
 def stale_refused(connection: Connection, event: Event, context: Context) -> Verdicts:
-    reject = connection.reject
-    if reject is None:
-        return
-    for role, conflict in connection.conflicts():
-        if conflict.other is not event.related or reject.sender == role:
-            continue
-        refusal = Refusal(role, conflict, reject, event.step)
-        if conflict.other.end(conflict.owner).address == connection.end(role).address:
+    for refusal in refusals(event):
+        if not refusal.elsewhere(connection):
             yield from _refused(connection, refusal, context)
-        else:
-            context.memory["S02"].setdefault(connection.id, []).append(refusal)
 
 
 # Whether the other address is another machine with the same CA GUID (X12) shows afterwards.
 @S02.on_event("ENDED", history=rejected)
 def stale_refused_elsewhere(connection: Connection, event: Event, context: Context) -> Verdicts:
-    refusals: list[Refusal] = context.memory["S02"].pop(connection.id, [])
-    for refusal in refusals:
+    for refusal in context.refusals.elsewhere(connection):
         old = refusal.conflict.other
         if old.stale_by is connection and old.outcome != "stale":
             continue  # its owner has answered since: another machine
         if not context.traces.in_one_stretch((*old.steps, *connection.steps)):
             continue  # who lived on while the other one spoke cannot be known
-        end, time = connection.end(refusal.role), refusal.reject.message.time
-        if not context.witness.two_machines(refusal.conflict, end, time):
+        if not context.witness.two_machines(refusal.conflict, connection, refusal.role):
             for verdict in _refused(connection, refusal, context):
-                yield verdict._replace(rests_on=(*verdict.rests_on, _same_machine(refusal, end)))
+                yield verdict._replace(rests_on=(*verdict.rests_on, _same_machine(connection, refusal)))
 
 
-def _same_machine(refusal: Refusal, end: End) -> Ground:
-    """The owner of the QPN has come back with another address: else it would have answered the DREQ."""
-    old, role = refusal.conflict.other, refusal.conflict.owner
+def _same_machine(connection: Connection, refusal: Refusal) -> Ground:
+    """The owner of the QPN has come back with another address.
+
+    Its QP1 counts anew, then, and the DREQ to the old address has no answer, so that it is repeated over and over.
+    """
+    old, role, end = refusal.conflict.other, refusal.conflict.owner, connection.end(refusal.role)
     owner = old.end(role)
-    gone = of_type(old, "DREQ", sender=PEER[role]) and not of_type(old, "DREP", sender=role)
-    if gone or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
+    word = next((step.message for step in connection.steps if step.sender == end.role), None)
+    anew = word is not None and (word.psn or 0) < NEAR_ZERO
+    gone = len(of_type(old, "DREQ", sender=PEER[role])) >= ENOUGH_DREQS and not of_type(old, "DREP", sender=role)
+    if (anew and gone) or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
         return unopposed("same machine")
     return Ground("same machine", "weakened", f"its CA GUID was at {address(owner.address)} before")
 

@@ -64,9 +64,7 @@ def stale_again(connection: Connection, event: Event, context: Context) -> Verdi
     if known is None or known.newest != connection.id:
         return
     del memory[key]
-    cloned = any(
-        context.witness.two_machines(c, connection.active, connection.opened) for c in connection.request_conflicts
-    )
+    cloned = any(context.witness.two_machines(c, connection, "active") for c in connection.request_conflicts)
     if known.refusals > REPEATED_REFUSALS and not cloned:
         yield _over_and_over(connection, known)
 

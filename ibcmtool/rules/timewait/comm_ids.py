@@ -33,6 +33,8 @@ T03 = rule(
 
 FIXED: Final = Ground("meaning", "weakened", "it had that id before, too, as each life of a CM with fixed ids has")
 
+NO_REQ: Final = Ground("complete", "weakened", "its REQ was not captured: this may be a repetition of it")
+
 
 @T03.on_step("REQ", history=matches("Q"), when=entangled)
 def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
@@ -56,6 +58,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
             context.witness.heard(old.peer(conflict.owner).address),
             _kept(conflict, time, context),
             *(() if old.comm_id_conflict is None else (FIXED,)),
+            *(() if old.request is not None else (NO_REQ,)),
         ),
         related=(old,),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conversation import Conversation, Host, run
 
@@ -128,6 +130,18 @@ def test_comm_id_at_two_addresses_with_one_guid() -> None:
     second.establish(5)
     finding = run(first).only("X02")
     assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_comm_id_by_the_times_of_two_captures() -> None:
+    """X02: the clock of either may have been set, so that the first connection was over before."""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    second = first.another(active=Host(C))
+    second.comm_ids["passive"] = first.comm_ids["passive"]
+    second.establish(5)
+    assert run(first).only("X02").severity == "error"
+    first.capture[3:] = [replace(message, file=1) for message in first.capture[3:]]
+    assert run(first).only("X02").confidence == "possible"
 
 
 def test_comm_id_that_was_given_back() -> None:

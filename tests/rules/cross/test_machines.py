@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conversation import Conversation, Host, run
 from rules.cross.test_captures import closing
@@ -87,9 +89,30 @@ def test_nothing_is_sure_where_the_dreq_was_not_captured() -> None:
 def test_a_host_that_comes_back_at_another_address_left_a_stale_connection(guid: int) -> None:
     """Nothing of its old life is heard any more."""
     back = Host("10.0.0.9", guid=guid, first_comm_id=OTHER_BOOT)
-    result = run(refused_for_another(back, guid, answers=False))
+    talk = refused_for_another(back, guid, answers=False)
+    talk.repeat(talk.capture[-1], 4.3, 3)
+    result = run(talk)
     assert (result.only("S02").severity, result.connections[0].outcome) == ("warning", "stale")
     assert "X12" not in result.codes
+
+
+@pytest.mark.parametrize(("psn", "repeats"), [(900_000, 3), (0, 0), (0, 2)])
+def test_another_machine_whose_goodbye_was_not_captured_accuses_nobody(psn: int, repeats: int) -> None:
+    """One that has come back counts anew; and a DREQ that is not repeated on and on was answered, or it was lost."""
+    other = Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=psn)
+    talk = refused_for_another(other, answers=False)
+    talk.repeat(talk.capture[-1], 4.3, repeats)
+    assert run(talk).only("S02").severity == "info"
+
+
+def test_another_machine_that_had_spoken_before_the_owner_of_the_qpn_did() -> None:
+    """Its REQ came in vain before; the owner went on, though not after the refusal."""
+    other = Host("10.0.0.9", guid=7, first_comm_id=OTHER_BOOT, psn=900)
+    talk = refused_for_another(other, answers=False)
+    early = replace(talk.capture[3], time=talk.capture[0].time + 15_000_000, psn=899)
+    talk.capture.insert(2, early)
+    codes = run(talk).codes
+    assert "X12" in codes and "S02" not in codes
 
 
 def test_a_host_with_two_ports_is_one_machine() -> None:

@@ -250,6 +250,28 @@ def test_mac_address_that_the_target_never_had() -> None:
     assert "X09" not in run(talk).codes
 
 
+def test_target_that_was_not_heard_since() -> None:
+    """X09: nothing of it was captured since the sends went elsewhere: their sender may know better where it is."""
+    first = Conversation(Host(A), Host(B))
+    first.establish(0)
+    first.close(1)
+    on_ethernet(first, {**MACS, B: OLD})
+    talk = first.another()
+    talk.repeat(talk.active(70, "REQ"), every=6.4, count=15)
+    on_ethernet(first, {**MACS, B: NEW})
+    assert run(first, until=200).only("X09").severity == "info"
+
+
+def test_reps_to_one_of_two_hosts_with_one_address() -> None:
+    """X09: its REQ, which would show that it is there, was not captured."""
+    talk = moved_unheard()
+    shown = talk.another()
+    shown.establish(1)
+    on_ethernet(talk, {**MACS, B: NEW})
+    del talk.capture[:2]
+    assert run(talk).only("X09").severity == "info"
+
+
 def test_two_ports_that_answer_for_one_address() -> None:
     """X09: both within a moment, or by turns."""
     for times in ((0, OLD), (0.0002, NEW)), ((0, OLD), (20, NEW), (40, OLD), (60, NEW)):

@@ -23,6 +23,15 @@ def test_rtu_long_after_the_close() -> None:
     assert "8.99 s after the DREP" in finding.message
 
 
+def test_copy_of_an_rtu_behind_a_clock_that_was_set_forward() -> None:
+    """H08: a repetition would have a PSN of its own."""
+    talk = Conversation()
+    _, _, rtu = talk.establish(0)
+    talk.close(1)
+    talk.copy(3602, rtu)
+    assert run(talk).only("H08").severity == "info"
+
+
 def test_rtu_just_after_the_close() -> None:
     """H08: crossing."""
     talk = Conversation()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conversation import Conversation, Host, run
 
@@ -62,6 +64,40 @@ def test_s01_accuses_nobody_whose_numbers_begin_anew():
     finding = run(old).only("S01")
     assert (finding.severity, finding.confidence) == ("info", "possible")
     assert "perhaps 10.0.0.2 restarted" in finding.message
+
+
+@pytest.mark.parametrize("sign", ["qpn", "comm_id"])
+def test_s01_accuses_nobody_who_may_have_restarted_unseen(sign):
+    """The first message of its new life was missed; it counts its QPNs, or its Communication IDs, anew."""
+    old, new = crashed(psn=0)
+    if sign == "qpn":
+        new.qpns["passive"] = old.qpns["passive"]
+    else:
+        new.comm_ids["passive"] = 0x5D11_A000
+    new.passive(60.01, "REP")
+    finding = run(old).only("S01")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_s01_accuses_nobody_by_the_times_of_two_captures():
+    """The clock of either may have been set; one that holds both connections tells."""
+    old, new = crashed(psn=0)
+    new.passive(60.01, "REP")
+    old.capture[3:] = [replace(message, file=1) for message in old.capture[3:]]
+    assert run(old).only("S01").confidence == "possible"
+
+
+@pytest.mark.parametrize(("retries", "confidence"), [(1, "possible"), (2, "probable")])
+def test_s01_accuses_nobody_whose_rep_is_no_more_repeated(retries, confidence):
+    """It was sent for the last time, or its RTU was not captured: whether the QPN is held is not known."""
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ")
+    rep = old.passive(0.01, "REP")
+    old.repeat(rep, 4.1, retries)
+    new = old.another(active_qpn=QPN)
+    new.active(9, "REQ")
+    new.passive(9.01, "REP")
+    assert run(old).only("S01").confidence == confidence
 
 
 def test_s01_is_only_probable_without_proof_that_the_old_one_lived():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from conversation import Conversation, Host, run
 
 from ibcmtool.values import Duration
@@ -80,6 +81,47 @@ def test_s11_silent_when_the_last_message_was_only_under_way():
     talk.passive(0.01, "REP")
     talk.active(0.02, "REJ", reason=28)
     assert "S11" not in run(talk, until=100).codes
+
+
+def test_s11_accuses_nobody_by_a_single_packet_that_may_have_been_held_up():
+    rejected = Conversation()
+    rejected.active(0, "REQ")
+    rep = rejected.passive(0.01, "REP")
+    rejected.active(0.02, "REJ", reason=28)
+    rejected.again(7.8, rep)
+    assert run(rejected, until=100).only("S11").severity == "info"
+
+
+@pytest.mark.parametrize(("time", "severity"), [(14, "info"), (24, "warning")])
+def test_s11_by_data_behind_the_last_dreq(time, severity):
+    """A data packet may come twice, the second time some seconds late."""
+    talk = Conversation()
+    talk.establish(0, max_cm_retries=1)
+    talk.again(5.3, talk.active(1, "DREQ"))
+    talk.data(time, "passive")
+    assert run(talk, until=100).only("S11").severity == severity
+
+
+def test_s11_silent_when_the_active_side_refused_the_rep_as_stale():
+    """It goes on with its REQ, whose next answer is not to what it has refused."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.02, "REJ", reason=10, message_rejected=1)
+    for time in (8.6, 12.9):
+        talk.passive(time, "REP", local_comm_id=0x4711)
+    assert "S11" not in run(talk, until=100).codes
+
+
+def test_s11_silent_while_the_dreq_is_still_being_repeated():
+    """Its REP comes again, as the RTU was lost: nobody has let go."""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=15)
+    rep = talk.passive(0.01, "REP")
+    talk.active(0.02, "RTU")
+    talk.active(1, "DREQ")
+    talk.repeat(rep, 4.1, 3)
+    assert "S11" not in run(talk, until=13).codes
 
 
 def test_s11_silent_when_the_data_are_of_the_next_holder_of_the_qpn():

@@ -34,6 +34,24 @@ def test_t03_accuses_nobody_who_may_have_closed_unseen():
         assert run(old).only("T03").severity == "info"
 
 
+def test_t03_accuses_nobody_of_a_req_that_may_be_a_repetition():
+    """Its content cannot be held against that of the first REQ, which was not captured."""
+    old = Conversation(Host("10.0.0.1", psn=100))
+    req, rep, rtu = old.establish(0)
+    again = replace(req, time=req.time + SECOND, frame=4, tid=12345, psn=102)
+    old.capture[:] = [rep, rtu, again]
+    assert run(old).only("T03").severity == "info"
+
+
+def test_t03_silent_for_a_repetition_where_the_rep_was_captured_before_its_req():
+    """The content is the same, though the TransactionID is not."""
+    old = Conversation(Host("10.0.0.1", psn=100))
+    req, rep, rtu = old.establish(0)
+    again = replace(req, time=req.time + SECOND, frame=4, tid=12345, psn=102)
+    old.capture[:] = [rep, req, rtu, again]
+    assert "T03" not in run(old).codes
+
+
 def test_t03_silent_for_a_repetition_another_ca_and_long_after_the_close():
     old = Conversation()
     req, _, _ = old.establish(0)
