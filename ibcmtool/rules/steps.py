@@ -22,6 +22,7 @@ from ibcmtool.values import Qpn
 
 F = TypeVar("F")
 
+ON_THE_WAY: Final = 5_000_000  # ns by which the times differ that messages take from a host to the capture point
 NAMED: Final = 3  # addresses in a sentence
 
 # By Message MRAed: the message that an MRA asks time for, and what answers that.
@@ -99,12 +100,14 @@ def broken_timewait(conflict: Conflict, reuser: End, step: Step, context: Contex
     may anything have ended the old connection unseen before its timewait is said to begin.
     """
     old, owner = conflict.other, conflict.other.end(conflict.owner)
-    timewait, time = owner.timewait, latest_time(step, context)
+    timewait, time = owner.timewait, step.message.time
     dreqs = [said.message.time for said in of_type(old, "DREQ", sender=owner.role)]
     if dreqs and owner.restarted is None and (timewait is None or conflict.owner_state == "DREQ_SENT"):
         # It has not even let go, or was refused before it heard the answer: its timewait begins no sooner than that.
         timewait = computed(dreqs[-1], old.request, old.reply, owner.role)
-    if not conflict.newest or timewait is None or not (timewait.start <= time < timewait.maximum):
+    if not conflict.newest or timewait is None or time < timewait.start:
+        return None
+    if latest_time(step, context) >= timewait.maximum:
         return None
     if owner.address != reuser.address:
         return None  # another port, or another machine with the same CA GUID
@@ -116,8 +119,11 @@ def broken_timewait(conflict: Conflict, reuser: End, step: Step, context: Contex
 
 
 def latest_time(step: Step, context: Context) -> int:
-    """The latest time at which this message may have passed, where an input has messages out of order."""
-    return step.message.time + (0 if context.witness.in_order(step.message.file) else DISORDER)
+    """The latest time at which a message may have been sent, had those before it been sent when they were captured.
+
+    Each takes its own time to the capture point, and an input may have messages out of order.
+    """
+    return step.message.time + (ON_THE_WAY if context.witness.in_order(step.message.file) else DISORDER)
 
 
 def starting_psn(connection: Connection, role: Role) -> int | None:
