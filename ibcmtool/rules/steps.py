@@ -78,12 +78,14 @@ def names_another_qpn(connection: Connection, step: Step, context: Context) -> V
     """The verdict on a DREQ or LAP with another QPN than its receiver's; XRC has its QPN in another field."""
     sender, receiver, request = sender_end(connection, step), receiver_end(connection, step), connection.request
     named, xrc = named_qpn(step), isinstance(request, Req) and request.transport_service_type == EXTENDED
+    if not context.covered(connection, connection.opened, step.message.time):
+        return  # where ids return, that was perhaps another life
     if named is not None and receiver.qpn not in (None, named) and not xrc:
         yield Verdict(
             f"{step.message.type} of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses"
             f" {qpn(receiver.qpn)} in this connection.",
             {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
-            # Where ids return, the sender may speak of a life of which the capture has no REP.
+            # Or one of which the capture has no REP.
             (context.witness.complete(receiver.address, connection.opened, step.message.time),),
         )
 

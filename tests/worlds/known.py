@@ -33,7 +33,7 @@ FALSE = (
         "H08",
         2,
         "user_space",
-        13137,
+        929,
         "fixed ids: a message is taken into the life before",
         ("user_space", "killed", "hung"),
     ),
@@ -69,11 +69,8 @@ FALSE = (
     ),
     Known("S05", 1, "hasty", 29, "possible only: the first REQ was lost behind the tap, its repetition accepted"),
     Known("S11", 1, "nvme", 92689, "a REP that was held up, or its sender had just given up"),
-    Known("T01", 1, "hasty", 55846, "clocks of two captures that were set"),
-    Known("T02", 1, "hasty", 467, "by some milliseconds: a message takes its time to the tap"),
+    Known("T01", 1, "crowd", 38185, "the clock of one of two captures was set, which only a later copy shows"),
     Known("T03", 3, "user_space", 12878, "fixed ids: a life that a doubled REQ opened", ("user_space",)),
-    Known("T05", 2, "user_space", 7585, "fixed ids: a life that was not captured", ("user_space",)),
-    Known("T09", 1, "hasty", 100860, "REPs that were repeated behind the RTU are taken for work"),
     Known("X02", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
     Known(
         "X09", 1, "failover", 57795, "no message of the new machine was captured: the old one seems to have the address"

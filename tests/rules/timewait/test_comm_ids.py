@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from conversation import SECOND, Conversation, Host, run
 
 from ibcmtool.values import Duration
@@ -100,6 +101,24 @@ def test_t07_needs_nothing_but_the_second_answer():
     talk.passive(1.51, "REP")
     finding = run(talk).only("T07")
     assert (finding.severity, finding.confidence) == ("warning", "certain")
+
+
+@pytest.mark.parametrize("passive_id", ["the same", "another"])
+@pytest.mark.parametrize("order", ["right", "REP first", "no REQ"])
+def test_t07_accuses_nobody_of_a_new_life_with_the_same_ids_and_transaction_id(passive_id, order):
+    talk = Conversation()
+    talk.establish(0)
+    talk.close(1)
+    new = talk.another()
+    new.comm_ids["active"] = talk.comm_ids["active"]
+    if passive_id == "the same":
+        new.comm_ids = talk.comm_ids
+    req, rep, _ = new.establish(5)
+    if order == "no REQ":
+        talk.capture.remove(req)
+    elif order == "REP first":
+        req.time, rep.time = rep.time, req.time
+    assert "T07" not in {finding.code for finding in run(talk).findings if finding.severity != "info"}
 
 
 def test_t07_silent_where_the_second_answer_had_come_before_the_end():
