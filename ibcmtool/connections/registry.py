@@ -78,7 +78,7 @@ class Registry:
             return known, "active"
         connection = new_connection(self._number(), message, fields, self._endpoint_names)
         if known is not None:
-            if known.steps[0].message.mad == message.mad:
+            if any(step.message.mad == message.mad for step in known.steps):
                 connection.late_duplicate_of = known
             else:
                 connection.comm_id_conflict = conflict_with(known, "active", connection.passive)

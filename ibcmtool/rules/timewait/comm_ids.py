@@ -35,6 +35,8 @@ T03 = rule(
 
 FIXED: Final = Ground("meaning", "weakened", "an id that was there before, as in each life of a CM with fixed ids")
 
+UNSEEN: Final = Ground("meaning", "weakened", "the REQ that had that id was not captured, and may have been the same")
+
 
 @T03.on_step("REQ", history=matches("Q"), when=entangled)
 def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verdicts:
@@ -58,6 +60,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
             context.witness.heard(old.peer(conflict.owner).address),
             _kept(conflict, time, context),
             *(() if old.comm_id_conflict is None else (FIXED,)),
+            *(() if old.request is not None else (UNSEEN,)),
         ),
         related=(old,),
     )

@@ -134,6 +134,25 @@ def test_t07_silent_where_the_second_answer_had_come_before_the_end():
     assert "T07" not in run(talk).codes
 
 
+def test_t03_only_possible_where_the_first_req_was_not_captured():
+    """The second one may be that REQ again."""
+    talk = Conversation(Host("10.0.0.1", psn=100))
+    req, _, _ = talk.establish(0)
+    talk.active(5, "REQ", tid=12345)
+    assert "T03" not in run(talk).codes
+    talk.capture.remove(req)
+    finding = run(talk).only("T03")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_t03_silent_for_the_same_req_again_whose_first_was_captured_behind_its_rep():
+    talk = Conversation()
+    req, rep, _ = talk.establish(0)
+    req.time, rep.time = rep.time, req.time
+    talk.active(5, "REQ", tid=12345)
+    assert run(talk).codes == []
+
+
 def test_t03_of_a_cm_that_always_uses_the_same_id():
     """Its third connection, while the second seems open, is only possibly a breach."""
     talks = [Conversation()]
