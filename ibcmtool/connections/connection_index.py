@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
-from ibcmtool.connections.matching import is_xrc, same_mad
-from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
+from ibcmtool.connections.matching import is_xrc, misaddressed, same_mad
+from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
 
@@ -109,7 +109,7 @@ class ConnectionIndex:
         local, remote = fields.local_comm_id, fields.remote_comm_id
         found = self._by_pair(local, remote, message)
         of_req = isinstance(fields, Rep) or (isinstance(fields, Mra) and fields.message_mraed == MRA_OF_REQ)
-        if of_req and (found is None or not _copies_tid(found[0], message)):
+        if of_req and (found is None or found[0].closed is not None or not _copies_tid(found[0], message)):
             # A CM may always use the same ids: the TransactionID tells its lives apart, else the newest has no answer.
             over, known = found, self._active_ids.get(remote, ())
             found = _newest([one for one in known if _copies_tid(one, message)], "passive", message)
@@ -118,7 +118,12 @@ class ConnectionIndex:
                 found = over  # once more
             elif found is None and over is not None and over[0].closed is None:
                 found = over
-        if found is None or (message.type == "RTU" and (found[0].closed is not None or "D" in found[0].history)):
+        kind = message.type
+        if (
+            found is None
+            or (kind == "RTU" and (found[0].closed is not None or "D" in found[0].history))
+            or (kind == "DREQ" and misaddressed(*found, message))
+        ):
             found = self._without_reply(local, remote, message, exact=found is not None) or found
         return found
 
@@ -172,10 +177,9 @@ class ConnectionIndex:
             return (as_passive[0], "passive")
         candidates: list[Match] = [(connection, "active") for connection in as_active or ()]
         candidates += [(connection, "passive") for connection in as_passive or ()]
-        fitting = [match for match in reversed(candidates) if _fits(*match, message)]
-        if isinstance(message.fields, Dreq):  # of a CM that always uses the same ids
-            named = message.fields.remote_qpn
-            fitting.sort(key=lambda match: match[0].peer(match[1]).qpn != named)
+        # The newest, and of those that a CM with fixed ids has had, the one whose QPN is named.
+        fitting = [match for match in candidates if _fits(*match, message)]
+        fitting.sort(key=lambda match: (misaddressed(match[0], match[1], message), -match[0].id))
         return fitting[0] if fitting else None
 
     # -- who else holds it? ----------------------------------------------------------------------------------------

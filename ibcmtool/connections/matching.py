@@ -31,14 +31,14 @@ def of_one_boot(one: int, other: int) -> bool:
 
 def continues(known: Connection, message: CmMessage) -> bool:
     """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
-    first = next((step.message for step in known.steps if step.message.type == message.type), known.steps[0].message)
-    if any(is_copy(step.message, message) for step in known.steps):
+    steps = [step.message for step in known.steps]
+    first = next((earlier for earlier in steps if earlier.type == message.type), steps[0])  # after its REP, if swapped
+    if any(is_copy(earlier, message) for earlier in steps):
         return True
     same_content = first.mad[24:] == message.mad[24:]
     if not (same_content or first.tid == message.tid):
         return False
-    closed = any(step.message.type in ("DREQ", "DREP") for step in known.steps)
-    return not closed
+    return not any(earlier.type in ("DREQ", "DREP") for earlier in steps)
 
 
 def same_mad(one: CmMessage, other: CmMessage) -> bool:

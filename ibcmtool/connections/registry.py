@@ -78,7 +78,7 @@ class Registry:
             return known, "active"
         connection = new_connection(self._number(), message, fields, self._endpoint_names)
         if known is not None:
-            if known.steps[0].message.mad == message.mad:
+            if any(step.message.mad == message.mad for step in known.steps):
                 connection.late_duplicate_of = known
             else:
                 connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
@@ -96,7 +96,7 @@ class Registry:
         if (fields.request_id if isinstance(fields, SidrRep) else fields.remote_comm_id) is None:
             return None
         match = self._index.answer(message, fields)
-        if match is None or (match[0].request is None and _is_phantoms(*match, fields)):
+        if match is None or _is_of_another_life(*match, fields):
             match = self._stale(message, fields) or partial_connection(self._number(), message, fields)
             connection = match[0]
             self._enter(connection)
@@ -246,15 +246,19 @@ def _supersede(conflicts: Iterable[Conflict]) -> None:
         conflict.other.end(conflict.owner).superseded = True
 
 
-def _is_phantoms(connection: Connection, sender: Role, fields: Paired | SidrRep) -> bool:
-    """Whether it is a second answer, after the close, to the REQ that was not captured: of a phantom that it opened."""
-    passive = connection.passive
+def _is_of_another_life(connection: Connection, sender: Role, fields: Paired | SidrRep) -> bool:
+    """Whether it is another answer after the close, where no REQ was captured.
+
+    Of a phantom, which that REQ opened, or of a CM that gives each life the same id.
+    """
     return (
         isinstance(fields, Rep)
         and sender == "passive"
+        and connection.request is None
         and connection.closed is not None
-        and passive.restarted is None
-        and passive.comm_id not in (None, fields.local_comm_id)
+        and connection.passive.restarted is None
+        and connection.passive.comm_id is not None
+        and _is_another(connection, fields)
     )
 
 

@@ -86,11 +86,19 @@ def in_order(earlier: CmMessage, later: CmMessage) -> Ground:
 
 
 def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Ground:
-    """The shortest timewait of an end was not over at `time`, even if its DREP was held up since the DREQ."""
-    own = any(step.message.time == timewait.start and step.sender == end.role for step in connection.steps)
-    asked = [step.message.time for step in connection.steps if own and step.message.type == "DREQ"]
-    length = timewait.minimum - timewait.start
-    return Ground("timer", "proved" if time < min([timewait.start, *asked]) + length else "unopposed")
+    """A timewait of an end was not over at `time`, even if it began before the message that shows it.
+
+    An answer may have been held up since its DREQ. And who destroys its id with a DREQ waits for no answer: Linux
+    (cm_destroy_id) begins its timewait then.
+    """
+    start = timewait.start
+    dreqs = [step for step in connection.steps if step.message.type == "DREQ" and step.message.time <= start]
+    goodbyes = [step.message.time for step in dreqs if step.sender == end.role]
+    if goodbyes and time >= goodbyes[-1] + timewait.likely - start:
+        return Ground("timer", "weakened", "it may have begun with the DREQ")
+    answer = any(step.message.time == start and step.sender == end.role for step in connection.steps)
+    begins = dreqs[0].message.time if answer and dreqs else start
+    return Ground("timer", "proved" if time < begins + timewait.minimum - start else "unopposed")
 
 
 def in_timewait(timewait: Timewait, time: int) -> Ground:

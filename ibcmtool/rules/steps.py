@@ -22,6 +22,7 @@ from ibcmtool.values import Qpn
 
 F = TypeVar("F")
 
+ON_THE_WAY: Final = 5_000_000  # ns by which the times differ that messages take from a host to the capture point
 NAMED: Final = 3  # addresses in a sentence
 
 # By Message MRAed: the message that an MRA asks time for, and what answers that.
@@ -77,12 +78,14 @@ def names_another_qpn(connection: Connection, step: Step, context: Context) -> V
     """The verdict on a DREQ or LAP with another QPN than its receiver's; XRC has its QPN in another field."""
     sender, receiver, request = sender_end(connection, step), receiver_end(connection, step), connection.request
     named, xrc = named_qpn(step), isinstance(request, Req) and request.transport_service_type == EXTENDED
+    if not context.covered(connection, connection.opened, step.message.time):
+        return  # where ids return, that was perhaps another life
     if named is not None and receiver.qpn not in (None, named) and not xrc:
         yield Verdict(
             f"{step.message.type} of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses"
             f" {qpn(receiver.qpn)} in this connection.",
             {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
-            # Where ids return, the sender may speak of a life of which the capture has no REP.
+            # Or one of which the capture has no REP.
             (context.witness.complete(receiver.address, connection.opened, step.message.time),),
         )
 
@@ -99,12 +102,14 @@ def broken_timewait(conflict: Conflict, reuser: End, step: Step, context: Contex
     may anything have ended the old connection unseen before its timewait is said to begin.
     """
     old, owner = conflict.other, conflict.other.end(conflict.owner)
-    timewait, time = owner.timewait, latest_time(step, context)
+    timewait, time = owner.timewait, step.message.time
     dreqs = [said.message.time for said in of_type(old, "DREQ", sender=owner.role)]
     if dreqs and owner.restarted is None and (timewait is None or conflict.owner_state == "DREQ_SENT"):
         # It has not even let go, or was refused before it heard the answer: its timewait begins no sooner than that.
         timewait = computed(dreqs[-1], old.request, old.reply, owner.role)
-    if not conflict.newest or timewait is None or not (timewait.start <= time < timewait.maximum):
+    if not conflict.newest or timewait is None or time < timewait.start:
+        return None
+    if latest_time(step, context) >= timewait.maximum:
         return None
     if owner.address != reuser.address:
         return None  # another port, or another machine with the same CA GUID
@@ -116,8 +121,11 @@ def broken_timewait(conflict: Conflict, reuser: End, step: Step, context: Contex
 
 
 def latest_time(step: Step, context: Context) -> int:
-    """The latest time at which this message may have passed, where an input has messages out of order."""
-    return step.message.time + (0 if context.witness.in_order(step.message.file) else DISORDER)
+    """The latest time at which a message may have been sent, had those before it been sent when they were captured.
+
+    Each takes its own time to the capture point, and an input may have messages out of order.
+    """
+    return step.message.time + (ON_THE_WAY if context.witness.in_order(step.message.file) else DISORDER)
 
 
 def starting_psn(connection: Connection, role: Role) -> int | None:

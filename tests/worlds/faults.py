@@ -213,10 +213,11 @@ def hasty(world: World, rng: Random) -> None:
 
 @scene()
 def user_space(world: World, rng: Random) -> None:
-    """CMs in user space with fixed Communication IDs, one connection after the other."""
+    """CMs in user space with fixed Communication IDs, and perhaps TransactionIDs, one connection after the other."""
     both = rng.random() < 0.5
-    a = world.host(world.habit(fixed_ids=True))
-    b = world.host(world.habit(fixed_ids=both))
+    tids = Random(f"tids {world.seed}").random() < 0.3
+    a = world.host(world.habit(fixed_ids=True, fixed_tids=tids))
+    b = world.host(world.habit(fixed_ids=both, fixed_tids=tids and both))
     serve(world, b, think=usual_think(rng))
     call(world, 0.1, a, b, hold=rng.uniform(0.1, 5), again=rng.choice((1, 3)), pause=rng.uniform(1.5, 10))
 

@@ -112,7 +112,9 @@ class Host:
             clock = round((time - self.boot.since + 3600) * 1000) & 0xFFFFFFF
             return (clock << 4 | {"REQ": 0, "DREQ": 5}[kind]) << 32 | comm_id
         low = int.from_bytes(comm_id.to_bytes(4, "big"), "little")
-        if self.habits.fixed_ids:
+        if self.habits.fixed_tids:
+            low = {"REQ": 1, "DREQ": 2}.get(kind, 3)
+        elif self.habits.fixed_ids:
             self._comm_ids += 1
             low = self._comm_ids
         return self.boot.tid_agent << 32 | low

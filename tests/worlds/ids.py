@@ -33,6 +33,7 @@ class Habits:
     illumos: bool = False  # REJ 4 at the end, no DREP for an unknown DREQ, REP again for a repeated REQ, its own TIDs
     mra_lasts: bool = False  # the longer wait that an MRA asked for holds for all further repetitions, too
     fixed_ids: bool = False
+    fixed_tids: bool = False  # beside fixed ids: each life has the TransactionIDs of the one before
     # Faults.
     takes_stale_req: bool = False
     takes_stale_rep: bool = False

@@ -84,6 +84,8 @@ def lost_on_the_way(connection: Connection, event: Event, context: Context) -> V
         message = step.message
         if message.psn is None:
             continue
+        if message.type == "REQ" and connection.late_duplicate_of is not None:
+            continue  # the connection that it was sent for knows where it was seen
         ports = (message.source, message.destination)
         sightings = sorted([(message.time, message.file), *((one.time, one.file) for one in step.sightings)])
         seen = {places[file] for _, file in sightings}
@@ -103,6 +105,8 @@ def _must_see(way: Way, time: int, context: Context) -> bool:
         return False
     if coverage.is_cut(way.here) or coverage.is_cut(way.there):
         return False
+    if any(port in context.restarts.moves for port in way.ports):
+        return False  # one place may show one of two machines with an address, and the other place both
     return coverage.place_covers(way.there, time - MARGIN, time + MARGIN)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibcmtool.connections.matching import is_xrc, of_one_boot
-from ibcmtool.connections.port_trace import PSN_RANGE
+from ibcmtool.connections.port_trace import PSN_RANGE, QUICKEST_RESTART
 from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import address, comm_id, duration, end_name, frame, guid, qpn
 from ibcmtool.messages import Rep, Req
@@ -132,6 +132,8 @@ def reboot_hint(connection: Connection, event: Event, context: Context) -> Verdi
     psn, old_psn, fields, old_fields = message.psn, before.psn, message.fields, before.fields
     if psn is None or old_psn is None or old_psn >= PSN_RANGE - WRAP_MARGIN:
         return
+    if message.time - before.time < QUICKEST_RESTART:
+        return  # out of order
     if not isinstance(fields, (Req, Rep)) or not isinstance(old_fields, (Req, Rep)):
         return
     old_agent = fall.last_request.message.tid >> 32 if fall.last_request is not None else None

@@ -79,9 +79,9 @@ class Restarts:
         if message.headers[6:12] != before.headers[6:12] and message.file == before.file:
             self.moves[message.source] = Move(trace.newest, step)  # on Ethernet that is the source's MAC address
             shown = ("MOVED",)
-        if message.psn is not None and before.psn is not None and message.psn < min(NEAR_ZERO, before.psn):
+        elif message.psn is not None and before.psn is not None and message.psn < min(NEAR_ZERO, before.psn):
             self.fall = Fall(trace.newest, trace.request, step)
-            shown += ("RESTARTED",)
+            shown = ("RESTARTED",)
         trace.newest = step
         if request is not None:
             trace.request = request

@@ -220,11 +220,16 @@ R08 = rule(
     explanation="A retry has the same ids and TransactionID as the message that it repeats, and so must have the same"
     " contents: the receiver takes it for a duplicate and never looks at what changed, so that the two sides may go on"
     " with different parameters.",
-    false_positives="Bit errors: not reported when the ICRC of either packet is wrong, probable when it could not be"
-    " checked. Messages that may legally differ (MRA, REJ, DREP, LAP) are not compared, and a DREQ with another Remote"
-    " QPN is left to T05. Where one packet was cut, only the common part counts.",
+    false_positives="Bit errors: not reported when the ICRC of either packet is wrong. A new connection of a CM that"
+    " gives each the same ids: only possible where the QPN or the starting PSN changed. Messages that may legally"
+    " differ (MRA, REJ, DREP, LAP) are not compared, and a DREQ with another Remote QPN is left to T05. Where one"
+    " packet was cut, only the common part counts.",
     advice="Compare the fields named; find out whether the sender or something on the path changes CM messages.",
 )
+
+
+NEW_EACH_TIME: Final = frozenset({"local_qpn", "local_eecn", "starting_psn"})
+NEW_LIFE: Final = Ground("same use", "weakened", "a new attempt, of a CM whose ids return, looks the same")
 
 
 @R08.on_step("REQ", "REP", "RTU", "DREQ", history=anew, needs=("intact",))
@@ -248,7 +253,7 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
             f"{message.type} sent again {duration(between(earlier, step))} later with the same ids and TransactionID"
             f" but other contents: {', '.join(changed) or 'MAD header'}.",
             {"changed": changed, "tid": Tid(message.tid)},
-            () if old.icrc_ok and message.icrc_ok else (unopposed("received"),),
+            (NEW_LIFE if NEW_EACH_TIME & changed.keys() else unopposed("same use"),),
             steps=(earlier, step),
         )
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ibcmtool.connections.codes import DUPLICATE_COMM_ID
@@ -11,6 +12,7 @@ from ibcmtool.formatting import comm_id, duration, end_name
 from ibcmtool.model import Conflict, Connection, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import entangled, first, matches, rejects_for
+from ibcmtool.rules.facts.coverage import WHOLE_MAD
 from ibcmtool.rules.stale.holders import last_message
 from ibcmtool.rules.steps import of_type
 from ibcmtool.values import CommId, Duration
@@ -31,9 +33,9 @@ T03 = rule(
 )
 
 
-FIXED: Final = Ground("meaning", "weakened", "it had that id before, too, as each life of a CM with fixed ids has")
+FIXED: Final = Ground("meaning", "weakened", "an id that was there before, as in each life of a CM with fixed ids")
 
-NO_REQ: Final = Ground("complete", "weakened", "its REQ was not captured: this may be a repetition of it")
+UNSEEN: Final = Ground("meaning", "weakened", "the REQ that had that id was not captured, and may have been the same")
 
 
 @T03.on_step("REQ", history=matches("Q"), when=entangled)
@@ -58,7 +60,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
             context.witness.heard(old.peer(conflict.owner).address),
             _kept(conflict, time, context),
             *(() if old.comm_id_conflict is None else (FIXED,)),
-            *(() if old.request is not None else (NO_REQ,)),
+            *(() if old.request is not None else (UNSEEN,)),
         ),
         related=(old,),
     )
@@ -121,8 +123,26 @@ def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
         f"The REQ of connection {old.id} came again {duration(late)} after that connection was over, and "
         f"{end_name(connection.passive)} accepted it.",
         {"after_close": Duration(late)},
-        # Where neither the copy was captured nor a close, it may have been a repetition.
-        () if request.message.time != step.message.time or of_type(old, "DREQ", "DREP") else (unopposed("not a copy"),),
+        tuple(_copied(connection, old, step, context)),
         steps=(request, step),
         related=(old,),
     )
+
+
+def _copied(connection: Connection, old: Connection, step: Step, context: Context) -> Iterator[Ground]:
+    """What the REP answers is a copy of the old REQ, not the REQ of a new life with the same ids and TransactionID."""
+    request = of_type(connection, "REQ")[0].message
+    if request.time != step.message.time:
+        if len(request.mad) < WHOLE_MAD:
+            yield Ground("not a copy", "weakened", "the REQs were cut")
+        return
+    # It was not captured.
+    if not of_type(old, "DREQ", "DREP"):
+        yield unopposed("not a copy")  # it may have been a repetition
+    port, ports = old.active, (old.active.address, old.passive.address)
+    ends = [end for one in context.comm_ids.between(*ports) for end in (one.active, one.passive)]
+    if any(end.address == port.address and end.comm_id != port.comm_id for end in ends):
+        return  # its ids are no fixed ones
+    yield context.witness.silent(port.address, old.steps[-1].message.time, step.message.time)
+    if old.comm_id_conflict is not None or connection.passive.comm_id == old.passive.comm_id:
+        yield FIXED

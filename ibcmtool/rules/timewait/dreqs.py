@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.connections.traces import DISORDER
-from ibcmtool.evidence import unopposed, weakened
-from ibcmtool.formatting import duration, end_name, qpn, times
+from ibcmtool.evidence import Ground, unopposed, weakened
+from ibcmtool.formatting import count, duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import first
@@ -110,12 +112,16 @@ T09 = rule(
     severity="warning",
     clause="IBA 12.9.7 (DREP timeout: to TimeWait)",
     explanation="All DREQs went unanswered, so their sender put its QP into timewait and will forget the "
-    "connection. The other side has sent data or CM messages on it since the first DREQ: it is alive and never "
-    "heard of the end. Later connections with these QPNs will be refused as stale.",
+    "connection. The other side has sent data or CM messages on it since: it is alive and never heard of the end. "
+    "Later connections with these QPNs will be refused as stale. Only possible where it was not heard behind the last "
+    "DREQ, which may have reached it.",
     false_positives="DREQ or DREP missing from the capture; data that was under way.",
     advice="Close the connection on the side that still sends; find out why DREQs do not reach it (port, partition, "
     "filter).",
 )
+
+
+LAST_RECEIVED: Final = Ground("received", "weakened", "the last DREQ may have arrived, and its DREP been lost")
 
 
 @T09.on_event("DREQ_EXHAUSTED")
@@ -124,17 +130,21 @@ def one_sided_timewait(connection: Connection, event: Event, context: Context) -
     dreqs, peer = of_type(connection, "DREQ", sender=role), connection.peer(role)
     if (peer.state in CLOSED_STATES and peer.state != "UNKNOWN") or of_type(connection, "DREP", sender=PEER[role]):
         return  # it had heard of the end
-    said = [s.message.time for s in connection.steps if s.sender == PEER[role]]
+    # What was under way for long says nothing of its sender's present.
+    said = [s.message.time for s in connection.steps if s.sender == PEER[role] and s.disposition != "ignored"]
     data = connection.last_data.get(PEER[role])
     alive = max(said + ([data.time] if data else []), default=0)
-    since = alive - dreqs[0].message.time
-    if not context.covered(connection, dreqs[0].message.time, event.time):
+    first, last = dreqs[0].message.time, dreqs[-1].message.time
+    if not context.covered(connection, first, event.time):
         return
-    if since > response_wait(connection.request, role).nominal:
+    if alive - first > response_wait(connection.request, role).nominal:
         yield Verdict(
-            f"{end_name(connection.end(role))} gave up after {len(dreqs)} DREQs without DREP, but {end_name(peer)} "
-            f"was still at work {duration(since)} after the first of them.",
-            {"dreqs": len(dreqs), "peer_alive_after": Duration(since)},
-            (unopposed("received"),),
+            f"{end_name(connection.end(role))} gave up after {count(len(dreqs), 'DREQ')} without DREP, but"
+            f" {end_name(peer)} was still at work {duration(alive - first)} after the first of them.",
+            {"dreqs": len(dreqs), "peer_alive_after": Duration(alive - first)},
+            (
+                unopposed("received") if alive > last + DISORDER else LAST_RECEIVED,
+                context.witness.silent(peer.address, first, alive) if alive in said else unopposed("complete"),
+            ),
             steps=(dreqs[0], dreqs[-1]),
         )

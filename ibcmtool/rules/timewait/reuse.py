@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibcmtool.connections.timewait_models import MODELS
-from ibcmtool.evidence import begun, unopposed, weakened
+from ibcmtool.evidence import begun, in_order, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Conflict, Connection, Step, Timewait
@@ -21,7 +21,6 @@ from ibcmtool.rules.conditions import entangled, first
 from ibcmtool.rules.steps import broken_timewait, conflicts_at, latest_time, starting_psn
 from ibcmtool.values import Duration, Qpn, Time
 
-ON_THE_WAY: Final = 5_000_000  # ns from a host to the capture point, which each message takes differently long
 IP_CM_HEADER_SIZE: Final = 36  # bytes of private data, which begin with it where it is there
 ENOUGH_REUSES: Final = 3  # T08 is a statistic, not a single case
 
@@ -38,7 +37,7 @@ def _reuses(
         if timewait is None:
             continue
         now = latest_time(step, context)
-        if surely == (now < timewait.minimum - ON_THE_WAY and not timewait.assumed):
+        if surely == (now < timewait.minimum and not timewait.assumed):
             yield conflict, timewait
 
 
@@ -66,12 +65,7 @@ T01 = rule(
 @T01.on_step("REQ", "REP", history=first, when=entangled)
 def reused_in_timewait(connection: Connection, step: Step, context: Context) -> Verdicts:
     for conflict, timewait in _reuses(connection, step, context, surely=True):
-        verdict = _early(context, connection, step, conflict, timewait, timewait.minimum, SHORTEST)
-        grounds = (
-            begun(conflict.other, conflict.other.end(conflict.owner), timewait, step.message.time),
-            *verdict.rests_on,
-        )
-        yield verdict._replace(rests_on=grounds)
+        yield _early(context, connection, step, conflict, timewait, timewait.minimum, SHORTEST)
 
 
 T02 = rule(
@@ -92,7 +86,7 @@ T02 = rule(
 @T02.on_step("REQ", "REP", history=first, when=entangled)
 def reused_early(connection: Connection, step: Step, context: Context) -> Verdicts:
     for conflict, timewait in _reuses(connection, step, context, surely=False):
-        if step.message.time < timewait.likely and not timewait.assumed:
+        if latest_time(step, context) < timewait.likely and not timewait.assumed:
             limit = f"the timewait that {MODELS[timewait.model].owner} keeps,"
             verdict = _early(context, connection, step, conflict, timewait, timewait.likely, limit)
             yield verdict._replace(rests_on=(unopposed("timer"), *verdict.rests_on))
@@ -136,7 +130,11 @@ def _early(
             "local_ack_timeout": old.request.primary_local_ack_timeout if isinstance(old.request, Req) else None,
             "target_ack_delay": old.reply.target_ack_delay if isinstance(old.reply, Rep) else None,
         },
-        (context.one_clock(close[0], step),) if close else (),
+        (
+            begun(old, end, timewait, latest_time(step, context)),
+            *(context.one_clock(one, step) for one in close),
+            *(in_order(one.message, step.message) for one in close if one.message.source == step.message.source),
+        ),
         related=(old,),
     )
 

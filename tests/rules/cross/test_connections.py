@@ -232,6 +232,18 @@ def test_reordered_packets_of_one_boot() -> None:
     assert run(first).codes == []
 
 
+@pytest.mark.parametrize("pause", [0.02, 60])
+def test_numbers_that_no_restart_explains(pause: float) -> None:
+    """X03: they fall sooner than any host is back, or another port has the address (X13), whose CA was cut off."""
+    first = Conversation(Host(A, psn=40), Host(B))
+    first.establish(0)
+    second = first.another(active=Host(A, psn=0, first_comm_id=0x71B8496A))
+    second.active(0.02 + pause, "REQ", cut=60)
+    if pause > 1:
+        first.capture[-1] = replace(first.capture[-1], headers=bytes(6) + b"another MAC")
+    assert "X03" not in run(first).codes
+
+
 def test_other_host_behind_the_same_address() -> None:
     """X03: a CA with another GUID has a counter of its own."""
     first = Conversation(Host(A, psn=40), Host(B))

@@ -222,9 +222,15 @@ def unanswered_dreqs(data_at):
 
 
 def test_t09_the_other_side_is_still_at_work():
-    finding = run(unanswered_dreqs(15), until=200).only("T09")
+    finding = run(unanswered_dreqs(21), until=200).only("T09")
+    assert finding.severity == "warning"
     assert finding.evidence["dreqs"] == 4
-    assert finding.evidence["peer_alive_after"] == Duration(14_000_000_000)
+    assert finding.evidence["peer_alive_after"] == Duration(20_000_000_000)
+
+
+def test_t09_is_information_where_the_last_dreq_may_have_arrived():
+    finding = run(unanswered_dreqs(15), until=200).only("T09")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
 
 
 def test_t09_silent_when_the_last_data_came_before_the_dreqs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from conversation import SECOND, Conversation, Host, run
 
 from ibcmtool.values import Duration
@@ -120,6 +121,24 @@ def test_t07_needs_nothing_but_the_second_answer():
     assert (finding.severity, finding.confidence) == ("warning", "certain")
 
 
+@pytest.mark.parametrize("passive_id", ["the same", "another"])
+@pytest.mark.parametrize("order", ["right", "REP first", "no REQ"])
+def test_t07_accuses_nobody_of_a_new_life_with_the_same_ids_and_transaction_id(passive_id, order):
+    talk = Conversation()
+    talk.establish(0)
+    talk.close(1)
+    new = talk.another()
+    new.comm_ids["active"] = talk.comm_ids["active"]
+    if passive_id == "the same":
+        new.comm_ids = talk.comm_ids
+    req, rep, _ = new.establish(5)
+    if order == "no REQ":
+        talk.capture.remove(req)
+    elif order == "REP first":
+        req.time, rep.time = rep.time, req.time
+    assert "T07" not in {finding.code for finding in run(talk).findings if finding.severity != "info"}
+
+
 def test_t07_silent_where_the_second_answer_had_come_before_the_end():
     """A REQ that was held up reached a host that had restarted; its REP is repeated behind the close."""
     talk = Conversation()
@@ -131,6 +150,25 @@ def test_t07_silent_where_the_second_answer_had_come_before_the_end():
     talk.close(1)
     talk.again(5.3, second)
     assert "T07" not in run(talk).codes
+
+
+def test_t03_only_possible_where_the_first_req_was_not_captured():
+    """The second one may be that REQ again."""
+    talk = Conversation(Host("10.0.0.1", psn=100))
+    req, _, _ = talk.establish(0)
+    talk.active(5, "REQ", tid=12345)
+    assert "T03" not in run(talk).codes
+    talk.capture.remove(req)
+    finding = run(talk).only("T03")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_t03_silent_for_the_same_req_again_whose_first_was_captured_behind_its_rep():
+    talk = Conversation()
+    req, rep, _ = talk.establish(0)
+    req.time, rep.time = rep.time, req.time
+    talk.active(5, "REQ", tid=12345)
+    assert run(talk).codes == []
 
 
 def test_t03_of_a_cm_that_always_uses_the_same_id():

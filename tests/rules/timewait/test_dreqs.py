@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from conversation import Conversation, Host, run
+from recordings import judged, of
 
 from ibcmtool.values import Qpn
 
@@ -76,3 +77,13 @@ def test_t05_silent_for_the_qpn_of_a_rep_that_was_offered_anew():
     talk.active(5.03, "RTU")
     talk.close(6)
     assert not {"T05", "H04", "S11"} & set(run(talk).codes)
+
+
+def test_t05_silent_across_a_hole_in_the_captures_where_ids_return():
+    """A CM with fixed ids had another life meanwhile."""
+    talk = Conversation(passive_qpn=0x30)
+    talk.establish(0)
+    talk.active(60, "DREQ", qpn=0x31, file=1)
+    talk.passive(60.01, "DREP", file=1)
+    assert "T05" in judged(of(talk, (-1, 59.5), (59.6, 70))).codes
+    assert "T05" not in judged(of(talk, (-1, 5), (50, 70))).codes

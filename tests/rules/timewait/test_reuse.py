@@ -178,3 +178,37 @@ def test_t01_after_a_drep_that_was_not_received():
     old.again(9.01, drep)
     old.another(active_qpn=QPN).active(9.05, "REQ")
     assert run(old).only("T01").evidence["reused_after"] == Duration(50_000_000)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_t02_only_possible_where_timewait_may_have_begun_with_the_dreq(answered):
+    """Who destroys its id with a DREQ waits for no DREP, and answers the peer's DREQ all the same."""
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ", **TIMES)
+    old.passive(0.01, "REP", target_ack_delay=15)
+    old.active(0.02, "RTU")
+    old.active(1, "DREQ")
+    old.passive(1.06, "DREP" if answered else "DREQ")
+    if not answered:
+        old.active(1.07, "DREP")
+    old.another(active_qpn=QPN).active(3.06, "REQ", **TIMES)
+    finding = run(old).only("T02")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_t02_only_possible_by_so_little_as_messages_take_on_their_way():
+    finding = run(reuse(2.045)).only("T02")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_t01_silent_for_a_use_before_the_close_by_the_numbers_of_its_sender():
+    old = Conversation(Host("10.0.0.1", psn=5000), Host("10.0.0.2", psn=100), active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.passive(1, "DREQ")
+    earlier = old.hosts["active"].next_psn()
+    old.active(1.01, "DREP")
+    later, old.hosts["active"].psn = old.hosts["active"].psn, earlier
+    new = old.another(active_qpn=QPN)
+    new.active(1.02, "REQ", **TIMES)
+    old.hosts["active"].psn = later
+    assert not {"T01", "T02"} & set(run(old).codes)
