@@ -172,7 +172,8 @@ class ConnectionIndex:
             return (as_passive[0], "passive")
         candidates: list[Match] = [(connection, "active") for connection in as_active or ()]
         candidates += [(connection, "passive") for connection in as_passive or ()]
-        fitting = [match for match in reversed(candidates) if _fits(*match, message)]
+        candidates.sort(key=lambda match: match[0].id, reverse=True)  # both ends may use one and the same id
+        fitting = [match for match in candidates if _fits(*match, message)]
         if isinstance(message.fields, Dreq):  # of a CM that always uses the same ids
             named = message.fields.remote_qpn
             fitting.sort(key=lambda match: match[0].peer(match[1]).qpn != named)

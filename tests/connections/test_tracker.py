@@ -509,6 +509,19 @@ def test_a_req_that_comes_when_all_is_over_began_another_life():
     assert "T07" not in run(new).codes
 
 
+def test_one_id_for_both_ends_and_all_lives():
+    """The first DREP, captured before its DREQ, leaves open which end is the active one."""
+    old = Conversation()
+    old.comm_ids = {"active": 0x1234, "passive": 0x1234}
+    old.passive(0, "DREP", tid=1)
+    new = old.another()
+    new.comm_ids = old.comm_ids
+    new.establish(30)
+    new.close(40)
+    one, two = run(new).connections
+    assert (one.history, two.history) == ("E", "QpUDe")
+
+
 def test_a_ghost_of_a_req_that_stands_behind_its_rep():
     talk = Conversation()
     talk.establish()

@@ -12,7 +12,7 @@ from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, sent_by, until
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, numbered_before, of_type, sent_by, until
 from ibcmtool.values import Duration
 
 AFTER_END: Final = ("RTU", "MRA", "LAP", "APR", "REP")
@@ -50,20 +50,25 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
         return
     wait = max(response_wait(connection.request, role).nominal for role in PEER)
     gap = between(end, step)
-    if gap <= wait or any(between(end, old) > wait for old in late):
+    if gap <= wait or any(between(end, old) > wait for old in late) or _was_held_up(connection, step):
         return
     if not context.covered(connection, end.message.time, message.time):
         return
-    unaware = step.retransmission_of is not None and end.message.type == "REJ" and step.sender != end.sender
+    repeats = step.retransmission_of is not None or connection.request is None  # the first send may not be captured
+    unaware = repeats and end.message.type == "REJ" and step.sender != end.sender
     yield Verdict(
         f"{message.type} {duration(gap)} after the {end.message.type} that ended the exchange (one response"
-        f" timeout: {duration(wait)})."
-        + (" It repeats an earlier one: the REJ probably did not arrive." if unaware else ""),
+        f" timeout: {duration(wait)})." + (" The REJ probably did not arrive." if unaware else ""),
         {"gap": Duration(gap), "wait": Duration(wait)},
         (unopposed("not a copy"), one_clock(end, step, otherwise="weakened")),
         steps=(end, step),
         severity="info" if unaware else None,
     )
+
+
+def _was_held_up(connection: Connection, step: Step) -> bool:
+    """Whether its sender had sent another message of this connection after it."""
+    return any(numbered_before(step, earlier) for earlier in before(connection, step))
 
 
 def _after_rej_by_others(step: Step, reject: Step) -> bool:

@@ -25,12 +25,13 @@ T03 = rule(
     "or in its timewait, with other content. All later messages are found by these ids, so they can go to the wrong "
     "connection. illumos answers with REJ 30; Linux takes the REQ for a repetition and drops it.",
     false_positives="A host that rebooted may draw an id again by chance; two machines with the same CA GUID; an id "
-    "mapped by an SR-IOV host.",
+    "mapped by an SR-IOV host. Information if the REQ of the old connection was not captured: it may be a copy of it.",
     advice="Look at the CM of the side that sent the REQ: it gave an id away twice, or forgot the old connection "
     "(reboot).",
 )
 
 
+UNKNOWN: Final = Ground("meaning", "weakened", "the older REQ with that id was not captured: it may have been this one")
 FIXED: Final = Ground("meaning", "weakened", "it had that id before, too, as each life of a CM with fixed ids has")
 
 
@@ -56,6 +57,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
             context.witness.heard(old.peer(conflict.owner).address),
             _kept(conflict, time, context),
             *(() if old.comm_id_conflict is None else (FIXED,)),
+            *(() if old.request is not None else (UNKNOWN,)),
         ),
         related=(old,),
     )
