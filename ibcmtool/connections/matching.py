@@ -31,7 +31,7 @@ def of_one_boot(one: int, other: int) -> bool:
 
 def continues(known: Connection, message: CmMessage) -> bool:
     """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
-    first = known.steps[0].message
+    first = beginning(known)
     if any(is_copy(step.message, message) for step in known.steps):
         return True
     same_content = first.mad[24:] == message.mad[24:]
@@ -39,6 +39,12 @@ def continues(known: Connection, message: CmMessage) -> bool:
         return False
     closed = any(step.message.type in ("DREQ", "DREP") for step in known.steps)
     return not closed
+
+
+def beginning(connection: Connection) -> CmMessage:
+    """The message that it began with: its first REQ or SIDR_REQ, also where that was captured behind an answer."""
+    requests = (step.message for step in connection.steps if step.message.type in ("REQ", "SIDR_REQ"))
+    return next(requests, connection.steps[0].message)
 
 
 def same_mad(one: CmMessage, other: CmMessage) -> bool:

@@ -18,7 +18,7 @@ from ibcmtool.connections.creation import (
     partial_connection,
     stale_connection,
 )
-from ibcmtool.connections.matching import continues, rej_reason, reply_qpn
+from ibcmtool.connections.matching import beginning, continues, rej_reason, reply_qpn
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.messages import PAIRED, Dreq, Mra, Paired, Rej, Rep, Req, Request, SidrRep, SidrReq
 from ibcmtool.model import PEER, Conflict, Connection, Role, Step
@@ -78,7 +78,7 @@ class Registry:
             return known, "active"
         connection = new_connection(self._number(), message, fields, self._endpoint_names)
         if known is not None:
-            if known.steps[0].message.mad == message.mad:
+            if beginning(known).mad == message.mad:
                 connection.late_duplicate_of = known
             else:
                 connection.comm_id_conflict = conflict_with(known, "active", connection.passive)
