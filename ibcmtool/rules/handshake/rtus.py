@@ -83,15 +83,14 @@ H05 = rule(
     "H05",
     "rtu-missing",
     "A REP that no RTU followed",
-    severity="error",
+    severity="warning",
     clause="IBA 12.9.7.1, 12.9.7.2; Linux rdma_notify (COMM_EST) makes the RTU dispensable once data arrives",
     explanation="The active side confirms a REP with an RTU. If every REP allowed was sent and neither RTU, MRA nor"
-    " REJ came, the passive side drops the connection, and its consumer sees a failed accept: a warning, as the REPs"
-    " or the RTU may have been lost on the way; an error if the active side is proved to have sent nothing, and does"
-    " not ask again, as it would without a REP. If the connection worked without a captured RTU (data or a DREQ"
-    " followed, or the REP was not repeated) that is information: the first data packet can establish the passive side"
-    " as well. On Linux only if its consumer then calls rdma_notify: isert, rds and rtrs do, the NFS/RDMA server does"
-    " not, and a program in user space has to do it itself.",
+    " REJ came, the passive side drops the connection, and its consumer sees a failed accept: a warning, which accuses"
+    " nobody, as the REPs or the RTU may have been lost on the way. If the connection worked without a captured RTU"
+    " (data or a DREQ followed, or the REP was not repeated) that is information: the first data packet can establish"
+    " the passive side as well. On Linux only if its consumer then calls rdma_notify: isert, rds and rtrs do, the"
+    " NFS/RDMA server does not, and a program in user space has to do it itself.",
     false_positives="An RTU lost before the capture point looks the same as one never sent; the sentence says not"
     " captured. Information if the capture ends before the last REP had its time, or the active side sends data. Not"
     " reported when the REQ was not captured (the active side's direction may be missing) and after an MRA (R06).",
@@ -114,15 +113,16 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         step.retransmission_of is not None and step.message.time > tries[0].message.time
         for step in of_type(connection, "REQ")
     )
-    silent = context.witness.complete(connection.active.address, tries[0].message.time, event.time)
-    refused = silent.strength == "proved" and not repeated
     yield Verdict(
         f"{len(tries)} of {allowed} sends of the {sent_by(tries[0])} over {duration(span)}, and no RTU, MRA or REJ from"
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
-        (silent, _waited_out(tries[-1], wait, event)),
-        "info" if _is_phantom(connection, tries[0]) else None if refused else "warning",
+        (
+            context.witness.complete(connection.active.address, tries[0].message.time, event.time),
+            _waited_out(tries[-1], wait, event),
+        ),
+        "info" if _is_phantom(connection, tries[0]) else None,
         steps=(tries[0], tries[-1]),
     )
 
