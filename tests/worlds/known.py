@@ -27,24 +27,12 @@ class Known(NamedTuple):
 
 
 FALSE = (
-    Known("H02", 1, "nvme", 35345, "the REP was held up, or an MRA was not captured"),
-    Known("H05", 1, "slow", 20055, "every RTU was lost: nobody is guilty, though the accept failed"),
-    Known(
-        "H08",
-        2,
-        "user_space",
-        13137,
-        "fixed ids: a message is taken into the life before",
-        ("user_space", "killed", "hung"),
-    ),
     Known(
         "H18", 4, "hung", 41479, "one direction only: the answers of the target were not captured", ("hung", "illumos")
     ),
     Known("H18", 1, "broken", 80149, "one direction only: the answers of the target were not captured"),
     Known("H21", 1, "killed", 40542, "a doubled REQ was answered after the program had gone"),
     Known("I01", 1, "datagrams", 130698, "the request was lost before the tap"),
-    Known("L01", 1, "paths", 52288, "the RTU was held up"),
-    Known("L02", 1, "paths", 45553, "the LAP was lost before the tap"),
     Known("R04", 1, "killed", 108371, "the REQ that was answered was not captured"),
     Known("R06", 1, "hung", 32799, "the REJ that answers in time was lost before the tap"),
     Known("S01", 2, "outage", 36101, "a restart that no PSN shows: the new life's first numbers follow the old one's"),
@@ -56,8 +44,6 @@ FALSE = (
         "two machines with one CA GUID, of which one was not heard again",
         ("mirrored", "clones"),
     ),
-    Known("S03", 1, "reboot", 5477, "the DREQ was not captured, and no later message tells"),
-    Known("S03", 1, "clones", 23, "the RTU was still under way: it was not established"),
     Known("S04", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
     Known(
         "S05",
@@ -71,7 +57,6 @@ FALSE = (
     Known("S11", 1, "nvme", 92689, "a REP that was held up, or its sender had just given up"),
     Known("T01", 1, "hasty", 55846, "clocks of two captures that were set"),
     Known("T02", 1, "hasty", 467, "by some milliseconds: a message takes its time to the tap"),
-    Known("T03", 3, "user_space", 12878, "fixed ids: a life that a doubled REQ opened", ("user_space",)),
     Known("T05", 2, "user_space", 7585, "fixed ids: a life that was not captured", ("user_space",)),
     Known("T09", 1, "hasty", 100860, "REPs that were repeated behind the RTU are taken for work"),
     Known("X02", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
