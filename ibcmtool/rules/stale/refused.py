@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ibcmtool.connections.deadlines import LINGER
 from ibcmtool.connections.matching import of_one_boot
 from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
@@ -263,7 +264,8 @@ def stale_without_dreq(connection: Connection, event: Event, context: Context) -
         "before 4.10).",
     )
     context.memory["S03"].setdefault(connection.id, []).append((verdict, old, event.time))
-    return ()
+    # By then the attempt may be forgotten.
+    return () if event.time - reject.message.time < LINGER else dreq_not_missed(connection, event, context)
 
 
 @S03.on_event("ENDED", history=rejected)

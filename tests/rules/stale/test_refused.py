@@ -106,6 +106,18 @@ def test_s03_only_possible_where_the_dreq_may_have_been_missed():
     assert "1 message of 10.0.0.2 missing" in finding.message
 
 
+def test_s03_is_told_of_slow_cms():
+    """Three of their timeouts are longer than an attempt is remembered."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100), active_qpn=QPN)
+    old.establish(0, local_cm_response_timeout=24, remote_cm_response_timeout=24)
+    new = old.another(active_qpn=QPN)
+    new.active(200, "REQ")
+    new.passive(200.01, "REJ", reason=10)
+    old.another().establish(260)
+    old.another().establish(500)
+    assert run(old, until=900).only("S03").severity == "error"
+
+
 def test_s03_only_possible_while_the_rtu_may_not_have_arrived():
     """The active side asked for time: the passive one waits without repeating its REP, and owes no DREQ yet."""
     old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), active_qpn=QPN)
