@@ -32,13 +32,19 @@ def of_one_boot(one: int, other: int) -> bool:
 def continues(known: Connection, message: CmMessage) -> bool:
     """Whether a REQ with a known id is a repetition (or a changed one) rather than the start of another life."""
     steps = [step.message for step in known.steps]
-    first = next((earlier for earlier in steps if earlier.type == message.type), steps[0])  # after its REP, if swapped
+    first = beginning(known)
     if any(is_copy(earlier, message) for earlier in steps):
         return True
     same_content = first.mad[24:] == message.mad[24:]
     if not (same_content or first.tid == message.tid):
         return False
     return not any(earlier.type in ("DREQ", "DREP") for earlier in steps)
+
+
+def beginning(connection: Connection) -> CmMessage:
+    """The message that it began with: its first REQ or SIDR_REQ, also where that was captured behind an answer."""
+    requests = (step.message for step in connection.steps if step.message.type in ("REQ", "SIDR_REQ"))
+    return next(requests, connection.steps[0].message)
 
 
 def same_mad(one: CmMessage, other: CmMessage) -> bool:

@@ -15,7 +15,16 @@ from ibcmtool.messages import Apr, Lap
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew, first, matches
-from ibcmtool.rules.steps import DISORDER, before, fields_of, names_another_qpn, of_type, receiver_end, sender_end
+from ibcmtool.rules.steps import (
+    DISORDER,
+    before,
+    fields_of,
+    names_another_qpn,
+    numbered_before,
+    of_type,
+    receiver_end,
+    sender_end,
+)
 from ibcmtool.values import Duration, Tid, Value
 
 L01 = rule(
@@ -28,8 +37,9 @@ L01 = rule(
     " or REJ has left that state, and an active side enters it with its RTU: a LAP outside is ignored, and its sender"
     " repeats it in vain.",
     false_positives="Only what the sender itself had said counts, 50 ms before at the least: a LAP that crosses the"
-    " peer's DREQ is innocent. Before the RTU: not reported until the RTU comes, and when a repeated REP stands"
-    " between (it may have asked for that RTU). Later than one response timeout after a DREP or REJ see H08.",
+    " peer's DREQ is innocent. Before the RTU: not reported until the RTU comes, without the REQ, and when a repeated"
+    " REP stands between (it may have asked for that RTU), or the RTU was held up by its number. Later than one"
+    " response timeout after a DREP or REJ see H08.",
     advice="Look at the CM that sent the LAP: it does not follow the state of its own connection.",
 )
 
@@ -61,13 +71,15 @@ def lap_after_the_end(connection: Connection, step: Step, context: Context) -> V
 
 
 # The first RTU, after a LAP.
-@L01.on_step("RTU", history=matches("(?=.*L)[^U]*U[^U]*"), needs=("sender",))
+@L01.on_step("RTU", history=matches("(?=.*L)[^U]*U[^U]*"), needs=("sender", "request"))
 def lap_before_rtu(connection: Connection, step: Step, context: Context) -> Verdicts:
     for earlier in before(connection, step):
         if earlier.message.type == "REP":
             return
         gap = step.message.time - earlier.message.time
         if earlier.message.type == "LAP" and earlier.sender == "active" and gap > DISORDER:
+            if numbered_before(step, earlier):
+                return  # the RTU was held up
             yield Verdict(
                 f"{end_name(connection.active)} sent a LAP {duration(gap)} before its RTU.",
                 {"gap": Duration(gap)},
@@ -86,8 +98,8 @@ L02 = rule(
     explanation="An APR exists only as the answer to a LAP. Its receiver drops one that it did not ask for: its sender"
     " believes in an alternate path that the other side never loaded.",
     false_positives="The capture lost the LAP (hence never more than probable). Not reported when the REQ was not"
-    " captured, or nothing of the side that would have sent the LAP. A LAP up to 50 ms later counts: captures have"
-    " some disorder.",
+    " captured, or nothing of the side that would have sent the LAP. A LAP up to 50 ms later counts, and one with its"
+    " TransactionID at any time: captures have some disorder.",
     advice="Look for capture drops in front of the frame; else look at the CM that sent the APR.",
 )
 
@@ -97,7 +109,7 @@ def apr_without_lap(connection: Connection, event: Event, context: Context) -> V
     for role in PEER:
         aprs, received = of_type(connection, "APR", sender=role), any(s.sender == PEER[role] for s in connection.steps)
         laps = of_type(connection, "LAP", sender=PEER[role])
-        if not aprs or not received or (laps and laps[0].message.time <= aprs[0].message.time + DISORDER):
+        if not aprs or not received or any(_asks_for(lap, aprs[0]) for lap in laps):
             continue
         if context.covered(connection, connection.opened, aprs[0].message.time):
             yield Verdict(
@@ -112,6 +124,11 @@ def apr_without_lap(connection: Connection, event: Event, context: Context) -> V
                 ),
                 steps=(aprs[0],),
             )
+
+
+def _asks_for(lap: Step, apr: Step) -> bool:
+    """Whether a LAP is captured in time for its APR, or is by its TransactionID the one that was answered."""
+    return lap.message.time <= apr.message.time + DISORDER or lap.message.tid == apr.message.tid
 
 
 L03 = rule(

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from ibcmtool.connections.codes import EXTENDED, MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
+from ibcmtool.connections.port_trace import LONGEST_GAP, PSN_RANGE
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.connections.traces import DISORDER as DISORDER
@@ -187,6 +188,14 @@ def until(steps: Iterable[Step], latest: Step) -> list[Step]:
 def between(earlier: Step, later: Step) -> int:
     """The time between two messages, in ns."""
     return later.message.time - earlier.message.time
+
+
+def numbered_before(step: Step, other: Step) -> bool:
+    """Whether it was sent before another message of its port and connection, and so of one life, by their numbers."""
+    one, two = step.message, other.message
+    if one.source != two.source or one.psn is None or two.psn is None:
+        return False
+    return 0 < (two.psn - one.psn) % PSN_RANGE < LONGEST_GAP
 
 
 def how_much_later(gaps: Sequence[int]) -> str:

@@ -535,6 +535,28 @@ def test_a_req_that_comes_when_all_is_over_began_another_life():
     assert "T07" not in run(new).codes
 
 
+def test_a_req_that_comes_again_with_another_tid_behind_a_rep_that_came_first():
+    """Two receive queues; it is the same attempt as in a capture that has all in order."""
+    talk = Conversation()
+    talk.establish()
+    talk.active(0.03, "REQ", tid=5)
+    talk.capture[0], talk.capture[1] = talk.capture[1], talk.capture[0]
+    assert [each.history for each in run(talk, in_order=False).connections] == ["pQUQ"]
+
+
+def test_one_id_for_both_ends_and_all_lives():
+    """The first DREP, captured before its DREQ, leaves open which end is the active one."""
+    old = Conversation()
+    old.comm_ids = {"active": 0x1234, "passive": 0x1234}
+    old.passive(0, "DREP", tid=1)
+    new = old.another()
+    new.comm_ids = old.comm_ids
+    new.establish(30)
+    new.close(40)
+    one, two = run(new).connections
+    assert (one.history, two.history) == ("E", "QpUDe")
+
+
 def test_a_ghost_of_a_req_that_stands_behind_its_rep():
     talk = Conversation()
     talk.establish()

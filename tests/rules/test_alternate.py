@@ -101,6 +101,25 @@ def test_lap_and_an_rtu_that_may_be_the_second_one() -> None:
     assert "L01" not in run(talk).codes
 
 
+def test_lap_and_an_rtu_that_was_held_up() -> None:
+    """L01: by its number it was sent before the LAP."""
+    talk = infiniband()
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP")
+    talk.active(0.5, "LAP", psn=2)
+    talk.active(4.7, "RTU", psn=1)
+    assert "L01" not in run(talk).codes
+
+
+def test_apr_and_its_lap_in_captures_with_other_clocks() -> None:
+    """L02: the TransactionID tells that it was asked for."""
+    talk = infiniband()
+    talk.establish()
+    talk.passive(1, "APR", tid=77)
+    talk.active(1.5, "LAP", tid=77, file=1)
+    assert "L02" not in run(talk, until=200).codes
+
+
 def test_apr_without_lap() -> None:
     """L02"""
     talk = infiniband()

@@ -189,6 +189,7 @@ class CmBase:
         self.alive = False
         for id_ in self.ids:
             id_.turn += 1
+            self.truth.died(time, id_)
             if id_.state not in ("IDLE", "TIMEWAIT"):
                 id_.enter(time, "DEAD")
 

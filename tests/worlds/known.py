@@ -27,20 +27,6 @@ class Known(NamedTuple):
 
 
 FALSE = (
-    Known("H02", 1, "nvme", 35345, "the REP was held up, or an MRA was not captured"),
-    Known("H05", 1, "slow", 20055, "every RTU was lost: nobody is guilty, though the accept failed"),
-    Known(
-        "H08",
-        2,
-        "user_space",
-        929,
-        "fixed ids: a message is taken into the life before",
-        ("user_space", "killed", "hung"),
-    ),
-    Known("L01", 1, "paths", 52288, "the RTU was held up"),
-    Known("L02", 1, "paths", 45553, "the LAP was lost before the tap"),
-    Known("S03", 1, "reboot", 5477, "the DREQ was not captured, and no later message tells"),
-    Known("S03", 1, "clones", 23, "the RTU was still under way: it was not established"),
     Known(
         "S05",
         8,

@@ -51,7 +51,7 @@ AS_WELL: dict[str, tuple[str, ...]] = {
     "H07": ("H05",),
     "H18": ("R06",),  # never answered, after an MRA that the capture lacks: the same program hangs, or host is down
     "R03": ("R02",),
-    "H08": ("H02", "T07"),
+    "H08": ("H02", "T07", "S11"),
 }
 # Findings that say, when they are certain, that nobody answered: false if an answer was sent and lost on its way.
 ABOUT_SILENCE = frozenset({"H05", "H18", "R07"})
@@ -219,9 +219,8 @@ class Truth:
         if kind == "REQ" and id_.state == "REQ_SENT":
             self._unanswered(time, id_)
         elif kind == "REP":
-            silent = not id_.sends[0].answered
-            due = NEVER if "MRA" in id_.heard else time  # a promise that was broken instead: R06
-            self.add("H05", time, id_.host, id_.sends, "no RTU for its REPs", due=due, silent=silent)
+            # A promise that was broken instead: R06.
+            self._unconfirmed(time, id_, due=NEVER if "MRA" in id_.heard else time)
         elif kind == "DREQ":
             silent = not id_.sends[0].answered
             due = time if silent else NEVER
@@ -229,6 +228,15 @@ class Truth:
             self._one_sided(time, id_, id_.sends)
         if kind in ("REP", "DREQ"):
             self._elsewhere(time, id_, id_.sends)
+
+    def died(self, time: float, id_: Id) -> None:
+        """Its host fails. All REPs allowed may have been sent, though nobody waits for the end of the last wait."""
+        if id_.state == "REP_SENT" and len(id_.sends) > id_.retries:
+            self._unconfirmed(time, id_, due=NEVER)
+
+    def _unconfirmed(self, time: float, id_: Id, due: float) -> None:
+        silent = not id_.sends[0].answered
+        self.add("H05", time, id_.host, id_.sends, "no RTU for its REPs", due=due, silent=silent)
 
     def let_go(self, time: float, id_: Id) -> None:
         """Rejected by its consumer after the other side had answered: does that one hear of it?"""

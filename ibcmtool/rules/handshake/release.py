@@ -6,13 +6,13 @@ from typing import Final
 
 from ibcmtool.connections.codes import STALE_CONNECTION, TIMEOUT
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
+from ibcmtool.evidence import one_clock, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, times
 from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, of_type, sent_by, until
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, numbered_before, of_type, sent_by, until
 from ibcmtool.values import Duration
 
 AFTER_END: Final = ("RTU", "MRA", "LAP", "APR", "REP")
@@ -50,18 +50,18 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
         return
     wait = max(response_wait(connection.request, role).nominal for role in PEER)
     gap = between(end, step)
-    if gap <= wait or any(between(end, old) > wait for old in late):
+    if gap <= wait or any(between(end, old) > wait for old in late) or _was_held_up(connection, step):
         return
     if not context.covered(connection, end.message.time, message.time):
         return
-    unaware = step.retransmission_of is not None and end.message.type == "REJ" and step.sender != end.sender
+    repeats = step.retransmission_of is not None or connection.request is None  # the first send may not be captured
+    unaware = repeats and end.message.type == "REJ" and step.sender != end.sender
     yield Verdict(
         f"{message.type} {duration(gap)} after the {end.message.type} that ended the exchange (one response"
-        f" timeout: {duration(wait)})."
-        + (" It repeats an earlier one: the REJ probably did not arrive." if unaware else ""),
+        f" timeout: {duration(wait)})." + (" The REJ probably did not arrive." if unaware else ""),
         {"gap": Duration(gap), "wait": Duration(wait)},
         (
-            _not_a_copy(connection, step),
+            unopposed("not a copy"),
             one_clock(end, step, otherwise="weakened"),
             context.witness.same_life(message.source, end.message.time, message.time),
         ),
@@ -70,14 +70,17 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
     )
 
 
-def _not_a_copy(connection: Connection, step: Step) -> Ground:
-    """Each send has a PSN of its own; a copy has that of the packet, however late a clock says that it came."""
+def _was_held_up(connection: Connection, step: Step) -> bool:
+    """Whether its sender had sent another message of this connection after it, or it is a copy of one of them.
+
+    However late a clock says that it came: each send has a number of its own.
+    """
     psn = step.message.psn
-    if psn is not None and any(
-        old.sender == step.sender and old.message.psn == psn for old in before(connection, step)
-    ):
-        return Ground("not a copy", "weakened", "it has the PSN of one before the end")
-    return unopposed("not a copy")
+    return any(
+        numbered_before(step, earlier)
+        or (psn is not None and psn == earlier.message.psn and step.sender == earlier.sender)
+        for earlier in before(connection, step)
+    )
 
 
 def _after_rej_by_others(step: Step, reject: Step) -> bool:

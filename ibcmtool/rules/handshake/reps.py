@@ -74,8 +74,10 @@ H02 = rule(
     " the REP to complete: then this is a warning, and the answer simply came too late.",
     false_positives="Each REQ gets an answer of its own, so a repeated REQ may be accepted after the first one was"
     " rejected (a listener that appeared in between): not reported when more REQs than REJs were seen. Clocks of"
-    " several inputs may disagree (then probable). A REJ 4 and a REP that cross on the wire are not reported: the REP"
-    " must come later than one timeout after it or, where the program gave up by a limit of its own, than 50 ms.",
+    " several inputs may disagree (then probable). The REP may repeat one that came in time and was lost before it was"
+    " captured: information, unless its sender's numbers prove the contrary. A REJ 4 and a REP that cross on the wire"
+    " are not reported: the REP must come later than one timeout after it or, where the program gave up by a limit of"
+    " its own, than 50 ms.",
     advice="If the answer came too late, raise the requester's CM response timeout or speed up the accepting consumer;"
     " if one side both rejected and accepted, look at its consumer and CM version.",
 )
@@ -116,9 +118,17 @@ def rep_after_end(connection: Connection, step: Step, context: Context) -> Verdi
     yield Verdict(
         f"REP came {how}: the attempt was over.",
         {"gap": Duration(gap), "wait": Duration(wait), "request_sends": connection.history.count("Q")},
-        (unopposed("timer"),),
+        (unopposed("timer"), *_sent_once(connection, step, context)),
         steps=(end, step),
     )
+
+
+def _sent_once(connection: Connection, step: Step, context: Context) -> list[Ground]:
+    """What it rests on that this is the REP's first send: one in time may have been lost before it was captured."""
+    start, end = connection.opened, step.message.time
+    if (end - start) * 10 < response_wait(connection.request, "passive").minimum * 9:
+        return []
+    return [context.witness.silent(connection.passive.address, start, end)]
 
 
 def _asked_once(connection: Connection, reject: Step, reply: Step, context: Context) -> list[Ground]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ibcmtool.connections.matching import COPY_WINDOW
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import one_clock, unopposed, weakened
+from ibcmtool.evidence import Ground, one_clock, unopposed, weakened
 from ibcmtool.formatting import comm_id, count, duration, end_name, times
 from ibcmtool.messages import Rep, Rtu
 from ibcmtool.model import Connection, Event, Step
@@ -83,17 +83,17 @@ H05 = rule(
     "H05",
     "rtu-missing",
     "A REP that no RTU followed",
-    severity="error",
+    severity="warning",
     clause="IBA 12.9.7.1, 12.9.7.2; Linux rdma_notify (COMM_EST) makes the RTU dispensable once data arrives",
     explanation="The active side confirms a REP with an RTU. If every REP allowed was sent and neither RTU, MRA nor"
-    " REJ came, the passive side drops the connection: an error, and the consumer sees a failed accept. If the"
-    " connection worked without a captured RTU (data or a DREQ followed, or the REP was not repeated) that is"
-    " information: the first data packet can establish the passive side as well. On Linux only if its consumer then"
-    " calls rdma_notify: isert, rds and rtrs do, the NFS/RDMA server does not, and a program in user space has to do"
-    " it itself.",
+    " REJ came, the passive side drops the connection, and its consumer sees a failed accept: a warning, which accuses"
+    " nobody, as the REPs or the RTU may have been lost on the way. If the connection worked without a captured RTU"
+    " (data or a DREQ followed, or the REP was not repeated) that is information: the first data packet can establish"
+    " the passive side as well. On Linux only if its consumer then calls rdma_notify: isert, rds and rtrs do, the"
+    " NFS/RDMA server does not, and a program in user space has to do it itself.",
     false_positives="An RTU lost before the capture point looks the same as one never sent; the sentence says not"
-    " captured. Not reported when the REQ was not captured (the active side's direction may be missing) and after an"
-    " MRA (R06).",
+    " captured. Information if the capture ends before the last REP had its time, or the active side sends data. Not"
+    " reported when the REQ was not captured (the active side's direction may be missing) and after an MRA (R06).",
     advice="See whether the REPs reach the active side (is its REQ still repeated?): if not, the path from passive to"
     " active is broken for CM MADs; if so, its consumer hangs between REP and RTU or its RTU is lost on the way.",
 )
@@ -103,8 +103,8 @@ H05 = rule(
 def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> Verdicts:
     """A REP that was repeated to exhaustion."""
     tries = _unconfirmed(connection)
-    if not _were_all(connection, tries):
-        return
+    if not _were_all(connection, tries) or "active" in connection.first_data:
+        return  # or its data show that it has a REP, and the connection
     last, wait = tries[-1].message.time, response_wait(connection.request, "passive").nominal
     if not context.covered(connection, last, min(event.time, last + wait)):
         return
@@ -118,7 +118,10 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
-        (context.witness.complete(connection.active.address, tries[0].message.time, event.time),),
+        (
+            context.witness.complete(connection.active.address, tries[0].message.time, event.time),
+            _waited_out(tries[-1], wait, event),
+        ),
         "info" if _is_phantom(connection, tries[0]) else None,
         steps=(tries[0], tries[-1]),
     )
@@ -128,9 +131,9 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
 def rtu_unseen(connection: Connection, event: Event, context: Context) -> Verdicts:
     """A REP that was not repeated to the end, so that its RTU (or data) must have arrived."""
     tries = _unconfirmed(connection)
-    if not tries or _were_all(connection, tries) or connection.reject is not None:
-        return
     dreqs, data = of_type(connection, "DREQ"), connection.first_data.get("active")
+    if not tries or (_were_all(connection, tries) and data is None) or connection.reject is not None:
+        return
     silence = context.watched(connection, tries[-1].message.time, event.time)
     wait = response_wait(connection.request, "passive").nominal
     if dreqs:
@@ -165,6 +168,12 @@ def _is_phantom(connection: Connection, reply: Step) -> bool:
     return bool(refusals) and not any(
         0 < between(refusals[-1], request) <= between(refusals[-1], reply) for request in asked
     )
+
+
+def _waited_out(last: Step, wait: int, event: Event) -> Ground:
+    """The capture goes on for as long as the sender of the last REP waits for its RTU."""
+    over = event.time >= last.message.time + wait
+    return unopposed("received") if over else Ground("received", "weakened", "the capture ends within the last wait")
 
 
 def _unconfirmed(connection: Connection) -> list[Step]:

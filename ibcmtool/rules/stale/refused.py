@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ibcmtool.connections.deadlines import LINGER
 from ibcmtool.connections.matching import of_one_boot
 from ibcmtool.connections.port_trace import NEAR_ZERO
-from ibcmtool.connections.timers import DUTY_WAITS, response_wait, retry_budget
+from ibcmtool.connections.timers import DUTY_WAITS, exponent, response_wait, retry_budget
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import address, count, duration, end_name, qpn, times
 from ibcmtool.formatting import numbers as listed_numbers
-from ibcmtool.model import PEER, Conflict, Connection, End, Event, Step
+from ibcmtool.messages import Mra
+from ibcmtool.model import PEER, Conflict, Connection, End, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import rejected
 from ibcmtool.rules.facts.refusals import Refusal, refusals
 from ibcmtool.rules.stale.holders import also_held, last_message, numbers, since
-from ibcmtool.rules.steps import DISORDER, between, of_type
+from ibcmtool.rules.steps import DISORDER, between, fields_of, of_type
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, FrameNumber, Value
 
@@ -211,33 +213,39 @@ S03 = rule(
     " 2017, as far as known) did not send it. Vendor kernels may have got the change earlier, so the version that"
     " uname shows proves nothing.",
     false_positives="A DREQ missing from the capture, or held back by MAD flow control: an error after three timeouts,"
-    " a possible warning where the capture ends after one. Reported once for each old connection. Not raised when that"
-    " was not established at the receiver (Linux sends the DREQ only then), or when the capture ends before it was"
-    " due.",
+    " if later messages of its sender prove by their numbers that none was missed, else information. So is a refusal"
+    " while the old connection's RTU may not have arrived yet. Reported once for each old connection. Not raised when"
+    " that was not established at the receiver (Linux sends the DREQ only then), or when the capture ends before it"
+    " was due.",
     advice="Now: connect with another QPN, which gets through at once. If it must be this one, wait until the side"
     ' that refused ends the old connection by itself; an NVMe target (nvmet) does, and logs "ctrl N keep-alive timer'
     " (N seconds) expired!\". Restarting the target's service drops every host, so it comes last. Then: update the"
     " kernel of that side if it lacks this DREQ (upstream before 4.10).",
+    rests_on=(),  # it is known who refused; what else may be missing changes nothing
 )
 
 
 @S03.on_event("STALE_DUTY")
 def stale_without_dreq(connection: Connection, event: Event, context: Context) -> Verdicts:
+    """No verdict yet: whether the DREQ was but missed shows in what its sender sends later."""
     conflict, reject = _conflict_with(connection, event.related), connection.reject
     if event.step is not None or conflict is None or reject is None or conflict.other.stale_by is not connection:
-        return  # or told when the first attempt was refused
+        return ()  # or told when the first attempt was refused
     old, holder = conflict.other, PEER[conflict.owner]
     wait = response_wait(old.request, holder).nominal
     waited = context.watched(old, reject.message.time, event.time)
     if conflict.peer_state != "ESTABLISHED" or old.end(holder).state != "ESTABLISHED" or waited < wait:
-        return
+        return ()
     name = end_name(old.end(holder))
-    yield Verdict(
+    verdict = Verdict(
         f"{name} refused with REJ 10 because of connection {old.id}, but no DREQ on that connection was seen within "
         f"{duration(waited)}: it holds QPN {qpn(old.end(conflict.owner).qpn or 0)} on, and refuses every further "
         "attempt with it.",
         {"held_by_connection": old.id, "waited": Duration(waited), "timeout": Duration(wait)},
-        (unopposed("complete") if waited >= DUTY_WAITS * wait else weakened("complete"),),
+        (
+            unopposed("complete") if waited >= DUTY_WAITS * wait else weakened("complete"),
+            _was_open(old, holder, reject),
+        ),
         None if waited >= DUTY_WAITS * wait else "warning",
         steps=(reject,),
         related=(old,),
@@ -246,3 +254,29 @@ def stale_without_dreq(connection: Connection, event: Event, context: Context) -
         f"service drops every host, so it comes last. Then: update {name}'s kernel if it lacks this DREQ (upstream "
         "before 4.10).",
     )
+    context.memory["S03"].setdefault(connection.id, []).append((verdict, old, event.time))
+    # By then the attempt may be forgotten.
+    return () if event.time - reject.message.time < LINGER else dreq_not_missed(connection, event, context)
+
+
+@S03.on_event("ENDED", history=rejected)
+def dreq_not_missed(connection: Connection, event: Event, context: Context) -> Verdicts:
+    owed: list[tuple[Verdict, Connection, int]] = context.memory["S03"].pop(connection.id, [])
+    for verdict, old, due in owed:
+        if connection.reject is not None and context.traces.in_one_stretch((*old.steps, *connection.steps)):
+            reject = connection.reject.message
+            yield verdict._replace(
+                rests_on=(*verdict.rests_on, context.witness.silent(reject.source, reject.time, due))
+            )
+
+
+def _was_open(old: Connection, holder: Role, reject: Step) -> Ground:
+    """The old connection was established at its holder, who else owes no DREQ: the RTU had arrived by then."""
+    rtus = of_type(old, "RTU", sender=PEER[holder])
+    if holder == "active" or holder in old.first_data or not rtus:
+        return unopposed("received")
+    promised = [fields_of(mra, Mra).service_timeout for mra in of_type(old, "MRA", sender="active")]
+    wait = response_wait(old.request, holder).nominal + max((exponent(each) for each in promised if each), default=0)
+    if between(rtus[0], reject) > wait:  # and no REP has asked for it again
+        return unopposed("received")
+    return Ground("received", "weakened", "the RTU of the old connection may not have arrived yet")

@@ -27,7 +27,7 @@ T03 = rule(
     "or in its timewait, with other content. All later messages are found by these ids, so they can go to the wrong "
     "connection. illumos answers with REJ 30; Linux takes the REQ for a repetition and drops it.",
     false_positives="A host that rebooted may draw an id again by chance; two machines with the same CA GUID; an id "
-    "mapped by an SR-IOV host.",
+    "mapped by an SR-IOV host. Information if the REQ of the old connection was not captured: it may be a copy of it.",
     advice="Look at the CM of the side that sent the REQ: it gave an id away twice, or forgot the old connection "
     "(reboot).",
 )

@@ -86,7 +86,7 @@ def test_rej_after_rep_is_not_a_rep_after_rej() -> None:
 
 def test_rep_after_the_requester_gave_up() -> None:
     """H02: too late is a warning; R04 leaves it to this rule."""
-    talk = Conversation()
+    talk = _heard_before().another()
     req = talk.active(0, "REQ", max_cm_retries=2)
     talk.repeat(req, every=6.3, count=2)
     talk.passive(30, "REP")
@@ -108,13 +108,31 @@ def test_rep_within_the_last_wait() -> None:
 
 def test_rep_long_after_the_requesters_timeout_reject() -> None:
     """H02"""
-    talk = Conversation()
+    talk = _heard_before().another()
     talk.active(0, "REQ")
     talk.active(1, "REJ", reason=4)
     talk.passive(20, "REP")
     finding = run(talk).only("H02")
     assert finding.severity == "warning"
     assert "REJ 4" in finding.message
+
+
+def test_rep_that_may_repeat_an_earlier_one() -> None:
+    """H02: those before it were lost on their way to the capture point; the active side gave up for want of them."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.active(1, "REJ", reason=4)
+    talk.passive(20, "REP", psn=2)
+    finding = run(talk).only("H02")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def _heard_before() -> Conversation:
+    """A connection by which the numbers of both sides are known."""
+    talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100))
+    talk.establish(-60)
+    talk.close(-50)
+    return talk
 
 
 def test_rep_that_crosses_the_timeout_reject() -> None:

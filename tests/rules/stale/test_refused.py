@@ -14,7 +14,7 @@ NVME = 0x0000000001061144
 
 def crashed(age=60.0, **options):
     """A connection left without a goodbye, and the next attempt of the same QPN (not yet answered)."""
-    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), active_qpn=QPN)
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100), active_qpn=QPN)
     old.establish(0)
     new = old.another(active_qpn=QPN, **options)
     new.active(age, "REQ")
@@ -85,11 +85,53 @@ def test_s02_of_a_rep():
 
 def test_s03_no_dreq_after_the_refusal():
     old, _ = refused()
+    old.another().establish(79)
     result = run(old, until=80)
     assert result.codes == ["S02", "S03"]
     finding = result.only("S03")
     assert (finding.severity, finding.confidence) == ("error", "probable")
     assert finding.evidence["timeout"] == Duration(4_294_967_296)
+
+
+def test_s03_only_possible_where_the_dreq_may_have_been_missed():
+    """A message is missing behind the refusal, or nothing that came later could show it."""
+    old, _ = refused()
+    finding = run(old, until=80).only("S03")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    old, _ = refused()
+    old.hosts["passive"].psn += 1
+    old.another().establish(79)
+    finding = run(old, until=80).only("S03")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "1 message of 10.0.0.2 missing" in finding.message
+
+
+def test_s03_is_told_of_slow_cms():
+    """Three of their timeouts are longer than an attempt is remembered."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=100), active_qpn=QPN)
+    old.establish(0, local_cm_response_timeout=24, remote_cm_response_timeout=24)
+    new = old.another(active_qpn=QPN)
+    new.active(200, "REQ")
+    new.passive(200.01, "REJ", reason=10)
+    old.another().establish(260)
+    old.another().establish(500)
+    assert run(old, until=900).only("S03").severity == "error"
+
+
+def test_s03_only_possible_while_the_rtu_may_not_have_arrived():
+    """The active side asked for time: the passive one waits without repeating its REP, and owes no DREQ yet."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2"), active_qpn=QPN)
+    old.active(0, "REQ")
+    old.passive(0.01, "REP")
+    old.active(0.02, "MRA", service_timeout=24)  # 69 s
+    old.active(0.03, "RTU")
+    new = old.another(active_qpn=QPN)
+    new.active(60, "REQ")
+    new.passive(60.01, "REJ", reason=10)
+    old.another().establish(79)
+    finding = run(old, until=80).only("S03")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "the RTU of the old connection may not have arrived yet" in finding.message
 
 
 def test_s03_may_be_held_back_by_flow_control():

@@ -20,6 +20,17 @@ def test_t03_an_id_given_away_twice():
     assert (finding.severity, finding.confidence, finding.related) == ("error", "probable", (1,))
 
 
+def test_t03_accuses_nobody_whose_first_req_was_not_captured():
+    """It may be the same one, which came once more."""
+    old = Conversation(Host("10.0.0.1", psn=100))
+    old.passive(0.01, "REP")
+    old.active(0.02, "RTU")
+    new = old.another(active_qpn=0x99)
+    new.comm_ids["active"] = old.comm_ids["active"]
+    new.active(5, "REQ", tid=12345)
+    assert run(old).only("T03").severity == "info"
+
+
 def test_t03_accuses_nobody_who_may_have_closed_unseen():
     """A CM with fixed ids has one life after the other."""
     for skipped, dreq in ((1, False), (0, True)):
