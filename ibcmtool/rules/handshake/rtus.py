@@ -83,7 +83,7 @@ H05 = rule(
     "H05",
     "rtu-missing",
     "A REP that no RTU followed",
-    severity="warning",
+    severity="error",
     clause="IBA 12.9.7.1, 12.9.7.2; Linux rdma_notify (COMM_EST) makes the RTU dispensable once data arrives",
     explanation="The active side confirms a REP with an RTU. If every REP allowed was sent and neither RTU, MRA nor"
     " REJ came, the passive side drops the connection, and its consumer sees a failed accept: a warning, which accuses"
@@ -113,16 +113,15 @@ def rep_unconfirmed(connection: Connection, event: Event, context: Context) -> V
         step.retransmission_of is not None and step.message.time > tries[0].message.time
         for step in of_type(connection, "REQ")
     )
+    silent = context.witness.complete(connection.active.address, tries[0].message.time, event.time)
+    refused = silent.strength == "proved" and not repeated
     yield Verdict(
         f"{len(tries)} of {allowed} sends of the {sent_by(tries[0])} over {duration(span)}, and no RTU, MRA or REJ from"
         f" {end_name(connection.active)} was captured."
         + (f" Its REQ was repeated {times(repeated)} meanwhile: the REPs did not get through." if repeated else ""),
         {"sends": len(tries), "allowed": allowed, "span": Duration(span), "requests_repeated": repeated},
-        (
-            context.witness.complete(connection.active.address, tries[0].message.time, event.time),
-            _waited_out(tries[-1], wait, event),
-        ),
-        "info" if _is_phantom(connection, tries[0]) else None,
+        (silent, _waited_out(tries[-1], wait, event)),
+        "info" if _is_phantom(connection, tries[0]) else None if refused else "warning",
         steps=(tries[0], tries[-1]),
     )
 
