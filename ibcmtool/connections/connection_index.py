@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
-from ibcmtool.connections.matching import is_xrc, same_mad
+from ibcmtool.connections.matching import has_left, is_xrc, same_mad
 from ibcmtool.messages import Dreq, Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
@@ -118,7 +118,7 @@ class ConnectionIndex:
                 found = over  # once more
             elif found is None and over is not None and over[0].closed is None:
                 found = over
-        if found is None or (message.type == "RTU" and (found[0].closed is not None or "D" in found[0].history)):
+        if found is None or (message.type == "RTU" and has_left(found[0], message)):
             found = self._without_reply(local, remote, message, exact=found is not None) or found
         return found
 

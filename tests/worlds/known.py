@@ -37,8 +37,10 @@ FALSE = (
         "fixed ids: a message is taken into the life before",
         ("user_space", "killed", "hung"),
     ),
+    Known("H18", 1, "deaf", 119759, "the capture ends behind the last REQ, which was answered"),
     Known("L01", 1, "paths", 52288, "the RTU was held up"),
     Known("L02", 1, "paths", 45553, "the LAP was lost before the tap"),
+    Known("R06", 1, "hung", 123656, "the REJ that answers in time was lost before the tap, and no REP came again"),
     Known("S01", 2, "outage", 36101, "a restart that no PSN shows: the new life's first numbers follow the old one's"),
     Known(
         "S02",
