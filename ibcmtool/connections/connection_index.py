@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ibcmtool.connections.codes import MRA_OF_REQ, TIMEOUT
-from ibcmtool.connections.matching import is_xrc, misaddressed, same_mad
+from ibcmtool.connections.matching import has_left, is_xrc, misaddressed, same_mad
 from ibcmtool.messages import Mra, Paired, Rej, Rep, Request, SidrRep, SidrReq
 from ibcmtool.model import Conflict, Connection, End, Role, State
 from ibcmtool.packets import CmMessage
@@ -121,7 +121,7 @@ class ConnectionIndex:
         kind = message.type
         if (
             found is None
-            or (kind == "RTU" and (found[0].closed is not None or "D" in found[0].history))
+            or (kind == "RTU" and has_left(found[0], message))
             or (kind == "DREQ" and misaddressed(*found, message))
         ):
             found = self._without_reply(local, remote, message, exact=found is not None) or found

@@ -65,6 +65,13 @@ def is_copy(earlier: CmMessage, message: CmMessage) -> bool:
     )
 
 
+def has_left(connection: Connection, rtu: CmMessage) -> bool:
+    """Whether the active side had closed this connection before it sent an RTU: not one that was captured again."""
+    if connection.closed is not None:
+        return True
+    return "D" in connection.history and not any(is_copy(step.message, rtu) for step in connection.steps)
+
+
 def earlier_sends(connection: Connection, sender: Role, message: CmMessage) -> tuple[Step | None, Step | None]:
     """The first step with the same MAD from the same end, and the step of which the message is a copy."""
     first = None

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from ibcmtool.connections.deadlines import SLACK, patience
+from ibcmtool.connections.timers import most_sends
 from ibcmtool.evidence import Ground
 from ibcmtool.formatting import address, duration, frames, times
 from ibcmtool.messages import Req, SidrReq
@@ -38,9 +39,10 @@ def mra_missed(context: Context, tries: Sequence[Step], reject: Step | None, wai
             sign = f"the REQ was not sent again for {duration(between(one, other))}, as after an MRA"
             yield Ground("complete", "weakened", sign)
             return
-    if reject is None or len(tries) == 1:
+    first = tries[0].message
+    if reject is None or (isinstance(first.fields, Req) and most_sends(first.fields) == 1):
         return
-    pause, first = between(tries[-1], reject), tries[0].message
+    pause = between(tries[-1], reject)
     if pause > patience(tries, wait + wait // SLACK):
         sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
         yield Ground("complete", "weakened", sign)
