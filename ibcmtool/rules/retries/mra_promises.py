@@ -182,7 +182,7 @@ R17 = rule(
 )
 
 
-@R17.on_step("REJ", history=matches(r"Q[Q^m]*m[Q^m]*J"), when=timed_out)
+@R17.on_step("REJ", history=matches(r"Q[Q^]*m[Q^m]*J"), when=timed_out)
 def program_never_answered(connection: Connection, step: Step, context: Context) -> Verdicts:
     first, mra = connection.steps[0], of_type(connection, "MRA")[-1]
     fields, wait = fields_of(mra, Mra), response_wait(connection.request, "active").nominal
