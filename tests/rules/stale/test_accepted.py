@@ -110,9 +110,9 @@ def test_s01_silent_when_the_req_was_refused_first():
 
 
 def test_s01_accuses_nobody_whose_rtu_did_not_arrive():
-    """Its REP came again for the last time, long before."""
+    """Its REP came again behind the RTU, but no more for long: it may have been given up."""
     old = Conversation(active_qpn=QPN)
-    _, rep, _ = old.establish(0, max_cm_retries=2)
+    _, rep, _ = old.establish(0)
     old.repeat(rep, 4.1, 2)
     new = old.another(active_qpn=QPN)
     new.active(30, "REQ")
