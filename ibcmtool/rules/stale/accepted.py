@@ -47,11 +47,12 @@ S01 = rule(
 def stale_req_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
     if not connection.request_conflicts or connection.late_duplicate_of:
         return
+    if of_type(connection, "REJ", sender="passive"):
+        return  # it was refused first, and accepted when it came again
     request = of_type(connection, "REQ")[0]
     for conflict in held(connection.request_conflicts, request.message.time, context):
-        if conflict.other.peer(conflict.owner).state in CLOSED_STATES:
-            continue  # it was refused first, and accepted when it came again
-        yield _accepted(connection, conflict, request, step, context)
+        if conflict.other.peer(conflict.owner).state not in CLOSED_STATES:  # or the refusal was not captured
+            yield _accepted(connection, conflict, request, step, context)
 
 
 S04 = rule(
@@ -98,11 +99,11 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
 def _taken(conflict: Conflict, time: int) -> Ground:
     """Both ends took the old connection for open, or its passive side still waits for the RTU at `time`."""
     old = conflict.other
-    reps = sends(old, "REP", "passive") if conflict.peer_state == "REP_SENT" else ()
-    if reps and time - reps[-1].message.time > response_wait(old.request, "passive").minimum:
-        sign = (
-            f"no RTU of connection {old.id} was captured, and its REP was no more repeated: it may have been given up"
-        )
+    unheard = conflict.owner == "active" and conflict.peer_state != "MRA_REP_RCVD" and "active" not in old.first_data
+    reps, rtus = sends(old, "REP", "passive") if unheard else [], of_type(old, "RTU")
+    over = not rtus or (bool(reps) and between(rtus[-1], reps[-1]) > DISORDER)  # no RTU has ended the REPs
+    if over and reps and time - reps[-1].message.time > response_wait(old.request, "passive").minimum:
+        sign = f"no RTU is seen to end the REPs of connection {old.id}, which may have been given up"
         return Ground("received", "weakened", sign)
     return established(old)
 

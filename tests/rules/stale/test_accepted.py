@@ -100,6 +100,26 @@ def test_s01_accuses_nobody_whose_rep_is_no_more_repeated(retries, confidence):
     assert run(old).only("S01").confidence == confidence
 
 
+def test_s01_silent_when_the_req_was_refused_first():
+    """Its holder gave its REP up, whose RTU had not arrived, and then took the REQ."""
+    old, new = crashed()
+    new.passive(60.01, "REJ", reason=10)
+    new.again(64.3, old.capture[3])
+    new.passive(64.31, "REP")
+    assert "S01" not in run(old).codes
+
+
+def test_s01_accuses_nobody_whose_rtu_did_not_arrive():
+    """Its REP came again behind the RTU, but no more for long: it may have been given up."""
+    old = Conversation(active_qpn=QPN)
+    _, rep, _ = old.establish(0)
+    old.repeat(rep, 4.1, 2)
+    new = old.another(active_qpn=QPN)
+    new.active(30, "REQ")
+    new.passive(30.01, "REP")
+    assert run(old).only("S01").severity == "info"
+
+
 def test_s01_is_only_probable_without_proof_that_the_old_one_lived():
     old = Conversation(active_qpn=QPN)
     old.active(0, "REQ")
