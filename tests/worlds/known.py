@@ -70,7 +70,6 @@ FALSE = (
     Known("S05", 1, "hasty", 29, "possible only: the first REQ was lost behind the tap, its repetition accepted"),
     Known("S11", 1, "nvme", 92689, "a REP that was held up, or its sender had just given up"),
     Known("T01", 1, "crowd", 38185, "the clock of one of two captures was set, which only a later copy shows"),
-    Known("T03", 3, "user_space", 12878, "fixed ids: a life that a doubled REQ opened", ("user_space",)),
     Known("X02", 1, "user_space", 128932, "fixed ids at both ends, in two captures"),
     Known(
         "X09", 1, "failover", 57795, "no message of the new machine was captured: the old one seems to have the address"
