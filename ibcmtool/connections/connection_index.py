@@ -118,13 +118,10 @@ class ConnectionIndex:
                 found = over  # once more
             elif found is None and over is not None and over[0].closed is None:
                 found = over
-        kind = message.type
-        if (
-            found is None
-            or (kind == "RTU" and has_left(found[0], message))
-            or (kind == "DREQ" and misaddressed(*found, message))
-        ):
+        if found is None or (message.type == "RTU" and has_left(found[0], message)):
             found = self._without_reply(local, remote, message, exact=found is not None) or found
+        elif message.type == "DREQ" and misaddressed(*found, message):
+            found = self._without_reply(local, remote, message, exact=True) or found
         return found
 
     def _without_reply(self, local: int | None, remote: int | None, message: CmMessage, *, exact: bool) -> Match | None:

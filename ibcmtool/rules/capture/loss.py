@@ -67,7 +67,7 @@ C05 = rule(
     false_positives="A capture that drops packets looks like a network that does, unless an answer shows that they"
     " arrived; so the finding is never certain: it is probable where all of them were missed, as a repetition shows,"
     " and possible else. Not reported within 100 ms of an input's begin and end, for inputs that share less than three"
-    " packets of the pair, and where the snap length cut messages.",
+    " packets of the pair, where the snap length cut messages, and of an address that two ports have had.",
     advice="Look at the network between the two capture points: drop and pause counters of switch and host ports"
     " (ethtool -S), the traffic class of CM packets. Look at the captures' own drop counts too.",
 )

@@ -106,7 +106,9 @@ T07 = rule(
     explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when "
     "timewait begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated "
     "without an answer.",
-    false_positives="A second sighting of the old packets: not reported where the REP came before the end, too.",
+    false_positives="A second sighting of the old packets: not reported where the REP came before the end, too. A new"
+    " connection of a CM that gives each the same ids and TransactionID: only possible where it may be one, and its REQ"
+    " was not captured.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
     rests_on=(),  # a REP with an id of its own is proof enough, whatever else was missed
 )
