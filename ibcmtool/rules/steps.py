@@ -12,6 +12,7 @@ from ibcmtool.connections.port_trace import LONGEST_GAP, PSN_RANGE
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.connections.traces import DISORDER as DISORDER
+from ibcmtool.evidence import Ground
 from ibcmtool.formatting import address, count, duration, end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
@@ -25,6 +26,7 @@ F = TypeVar("F")
 
 ON_THE_WAY: Final = 5_000_000  # ns by which the times differ that messages take from a host to the capture point
 NAMED: Final = 3  # addresses in a sentence
+NEW_LIFE: Final = Ground("same use", "weakened", "a new attempt, of a CM whose ids return, looks the same")
 
 # By Message MRAed: the message that an MRA asks time for, and what answers that.
 MRAED: Final[dict[int | None, str]] = {MRA_OF_REQ: "REQ", MRA_OF_REP: "REP", MRA_OF_LAP: "LAP"}
@@ -87,8 +89,17 @@ def names_another_qpn(connection: Connection, step: Step, context: Context) -> V
             f" {qpn(receiver.qpn)} in this connection.",
             {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
             # Or one of which the capture has no REP.
-            (context.witness.complete(receiver.address, connection.opened, step.message.time),),
+            (context.witness.complete(receiver.address, connection.opened, step.message.time), one_life(connection)),
         )
+
+
+def one_life(connection: Connection) -> Ground:
+    """All its messages are of one connection: the same ids were not given to another one with QPNs of its own."""
+    for kind in (Req, Rep):
+        given = [step.message.fields for step in connection.steps]
+        if len({fields.local_qpn for fields in given if isinstance(fields, kind) and fields.local_qpn}) > 1:
+            return NEW_LIFE
+    return Ground("same use", "proved")
 
 
 def conflicts_at(connection: Connection, step: Step) -> Sequence[Conflict]:

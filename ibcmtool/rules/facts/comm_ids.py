@@ -40,6 +40,12 @@ class CommIds:
         """The connection that had the passive end's id when this step, the newest RTU, came; None: nobody else."""
         return self._earlier if self._step is step else None
 
+    def given_since(self, connection: Connection, time: int) -> bool:
+        """Whether a CA gave an id of this connection to another one that began after `time`."""
+        ends = connection.active, connection.passive
+        holders = [self._holders.get((end.ca_guid or 0, end.comm_id or 0), connection) for end in ends]
+        return any(holder is not connection and holder.opened > time for holder in holders)
+
     def between(self, one: Address, other: Address) -> list[Connection]:
         """The connections of two ports, as far as they are remembered; most of them twice, once for each id."""
         known = (one, other), (other, one)

@@ -12,7 +12,18 @@ from ibcmtool.messages import Dreq
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, over, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, heard, numbered_before, of_type, sent_by, until
+from ibcmtool.rules.steps import (
+    DISORDER,
+    NEW_LIFE,
+    before,
+    between,
+    fields_of,
+    heard,
+    numbered_before,
+    of_type,
+    sent_by,
+    until,
+)
 from ibcmtool.values import Duration
 
 AFTER_END: Final = ("RTU", "MRA", "LAP", "APR", "REP")
@@ -27,7 +38,8 @@ H08 = rule(
     " more than one response timeout later is dropped by every CM known: its sender holds a state that its peer has"
     " given up. When the late message only repeats an earlier one, its sender probably never got the REJ: information.",
     false_positives="Messages that cross the end on the wire (within one response timeout) are not reported, nor an"
-    " MRA after a REJ that may answer a repeated REQ. Clocks of several inputs may disagree (then possible). Delayed"
+    " MRA after a REJ that may answer a repeated REQ. Clocks of several inputs may disagree (then possible). So may a"
+    " REP or MRA behind a DREP answer a new REQ of a CM that gives each connection the same ids (possible). Delayed"
     " duplicates from the network look the same.",
     advice="Check the sender of the late message: it holds the connection still. Expect S02 when it returns.",
 )
@@ -63,11 +75,17 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
         (
             unopposed("not a copy"),
             one_clock(end, step, otherwise="weakened"),
+            *((NEW_LIFE,) if end.message.type == "DREP" and _answers_a_req(step) else ()),
             context.witness.same_life(message.source, end.message.time, message.time),
         ),
         steps=(end, step),
         severity="info" if unaware else None,
     )
+
+
+def _answers_a_req(step: Step) -> bool:
+    """Whether a new REQ with these ids, which the capture has later or not at all, explains this message."""
+    return step.sender == "passive" and step.message.type in ("REP", "MRA")
 
 
 def _was_held_up(connection: Connection, step: Step) -> bool:

@@ -16,7 +16,7 @@ from ibcmtool.messages import Rej, Rep
 from ibcmtool.model import Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, first, late, matches, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, gave_up, of_type, one_capture
+from ibcmtool.rules.steps import DISORDER, NEW_LIFE, before, between, fields_of, gave_up, of_type, one_capture
 from ibcmtool.values import CommId, Duration, Tid, known
 
 # The longest that a REQ may have been repeated before its REP, by any default known: 16 sends with response timeout
@@ -154,7 +154,9 @@ H03 = rule(
     clause="Linux and illumos answer with the TransactionID of the REQ (cm.c, ibcm)",
     explanation="The answers of a handshake carry the TransactionID of the REQ. Linux matches by Communication IDs and"
     " accepts the REP all the same; proxies that route MADs by TransactionID (SR-IOV) may not.",
-    false_positives="A proxy between REQ and REP may rewrite ids (mlx4 SR-IOV): possible when several inputs are read.",
+    false_positives="A proxy between REQ and REP may rewrite ids (mlx4 SR-IOV): possible when several inputs are read."
+    " A CM that gives each connection the same ids may have sent another REQ meanwhile: possible where the REP comes"
+    " later than the REQ allows, never certain.",
     advice="Harmless between Linux hosts. Otherwise look at what sits between the CMs: a proxy, an SR-IOV driver.",
 )
 
@@ -171,9 +173,13 @@ def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Ve
     if not requests or "U" in connection.history or any(request.message.tid == tid for request in requests):
         return  # behind an RTU it answers another REQ, which was not captured
     request = requests[0]
+    prompt = between(request, step) <= response_wait(connection.request, "active").nominal
     yield Verdict(
         f"REP has TransactionID 0x{tid:016x}, its REQ 0x{request.message.tid:016x}.",
         {"tid": Tid(tid), "request_tid": Tid(request.message.tid)},
-        () if one_capture(request, step) else (weakened("same machine"),),
+        (
+            unopposed("same use") if prompt else NEW_LIFE,
+            *(() if one_capture(request, step) else (weakened("same machine"),)),
+        ),
         steps=(request, step),
     )

@@ -28,8 +28,8 @@ H04 = rule(
     explanation="An RTU completes a handshake and names both ends by their Communication IDs. One with a Remote"
     " Communication ID that no REP of this exchange gave is ignored by the receiver, which repeats its REP until it"
     " gives up. With no REP captured at all it is information: the RTU itself shows that there was one.",
-    false_positives="The capture dropped the REP: then only information, and not reported when nothing from the"
-    " passive side's address was ever captured.",
+    false_positives="The capture dropped the REP, or begins after it, or has it with another connection: then only"
+    " information. Not reported when nothing from the passive side's address was ever captured.",
     advice="Compare the RTU's Remote with the REP's Local Communication ID; check the capture for drops.",
 )
 
@@ -56,7 +56,11 @@ def _unmatched(connection: Connection, step: Step, context: Context) -> Verdicts
     yield Verdict(
         f"RTU names Remote Communication ID {comm_id(named)}; the REP gave {comm_id(given[-1])}.",
         {"remote_comm_id": known(CommId, named), "reply_comm_id": known(CommId, given[-1])},
-        (context.witness.silent(connection.passive.address, replies[0].message.time, step.message.time),),
+        (
+            context.witness.silent(connection.passive.address, connection.opened, step.message.time),
+            # A REP that comes again shows that its sender did not take the RTU for the answer.
+            (unopposed if replies[-1].message.time > step.message.time + DISORDER else weakened)("received"),
+        ),
         steps=(replies[0], step),
     )
 
@@ -264,7 +268,7 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
     gave_up = _were_all(connection, tries) and not _confirmed(connection, last)
     if not late or (event.kind == "REP_EXHAUSTED" and not gave_up):
         return
-    arrived = any(copy.file != rtu.message.file and copy.time + DISORDER < last for copy in rtu.sightings)
+    arrived = _came_further(rtu, replies[-1])
     gaps = [between(rtu, reply) for reply in late]
     yield Verdict(
         f"{sent_by(late[0])} was sent again {times(len(late))} after the RTU, {how_much_later(gaps)}"
@@ -282,15 +286,36 @@ def rep_after_rtu(connection: Connection, event: Event, context: Context) -> Ver
             "first_after": Duration(gaps[0]),
             "last_after": Duration(gaps[-1]),
         },
-        (one_clock(rtu, *late), *((unopposed("timer"),) if gave_up else ())),
+        (
+            one_clock(rtu, *late),
+            *((unopposed("timer"),) if gave_up else ()),
+            *((unopposed("received"),) if arrived else ()),
+        ),
         steps=(rtu, *late),
         severity="warning" if gave_up or arrived else None,
     )
 
 
+def _came_further(rtu: Step, reply: Step) -> bool:
+    """Whether several inputs have an RTU, and each of them has it before this REP: their clocks may disagree."""
+    seen, known = _times(rtu), _times(reply)
+    return len(seen) > 1 and all(time + DISORDER < known.get(file, 0) for file, time in seen.items())
+
+
+def _times(step: Step) -> dict[int, int]:
+    """When each input has it."""
+    return {step.message.file: step.message.time} | {copy.file: copy.time for copy in step.sightings}
+
+
 def _confirmed(connection: Connection, time: int) -> bool:
-    """Whether the active side said anything after `time`: data, or any message."""
+    """Whether the last REP, of `time`, had its answer: data or any message of the active side, or what answers a DREQ.
+
+    The capture may have the answer a moment before its question.
+    """
     data = connection.last_data.get("active")
     if data is not None and data.time > time:
         return True
-    return any(step.sender == "active" and step.message.time > time for step in connection.steps)
+    return any(
+        (step.sender == "active" or step.message.type == "DREP") and step.message.time > time - DISORDER
+        for step in connection.steps
+    )

@@ -18,7 +18,18 @@ from ibcmtool.messages import Fields, Mra, Rep
 from ibcmtool.model import PEER, Connection, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import again, anew
-from ibcmtool.rules.steps import DISORDER, MRAED, before, between, fields_of, of_type, one_capture, sender_of, sends
+from ibcmtool.rules.steps import (
+    DISORDER,
+    MRAED,
+    NEW_LIFE,
+    before,
+    between,
+    fields_of,
+    of_type,
+    one_capture,
+    sender_of,
+    sends,
+)
 from ibcmtool.values import Duration, Tid
 
 RETRIED: Final = ("REQ", "REP", "DREQ")
@@ -61,7 +72,10 @@ def too_many_sends(connection: Connection, step: Step, context: Context) -> Verd
         f"{step.message.type} sent {len(tries)} times over {duration(span)}; Max CM Retries {retries} allows {allowed}"
         " sends." + ("" if beyond else f" Only {counted} since the last repeated REQ: illumos counts anew there."),
         {"sends": len(tries), "allowed": allowed, "since_repeated_req": counted, "span": Duration(span)},
-        (one_clock(*tries) if beyond else weakened("timer"),),
+        (
+            one_clock(*tries) if beyond else weakened("timer"),
+            *((NEW_LIFE,) if context.comm_ids.given_since(connection, tries[0].message.time) else ()),
+        ),
         steps=(tries[0], step),
         severity=None if beyond else "warning",
     )
@@ -229,7 +243,6 @@ R08 = rule(
 
 
 NEW_EACH_TIME: Final = frozenset({"local_qpn", "local_eecn", "starting_psn"})
-NEW_LIFE: Final = Ground("same use", "weakened", "a new attempt, of a CM whose ids return, looks the same")
 
 
 @R08.on_step("REQ", "REP", "RTU", "DREQ", history=anew, needs=("intact",))

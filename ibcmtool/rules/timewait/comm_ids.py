@@ -35,6 +35,8 @@ T03 = rule(
 
 FIXED: Final = Ground("meaning", "weakened", "an id that was there before, as in each life of a CM with fixed ids")
 
+GIVEN_UP: Final = Ground("received", "weakened", "the old attempt may have been given up without a word")
+
 UNSEEN: Final = Ground("meaning", "weakened", "the REQ that had that id was not captured, and may have been the same")
 
 
@@ -61,6 +63,7 @@ def comm_id_reused(connection: Connection, step: Step, context: Context) -> Verd
             _kept(conflict, time, context),
             *(() if old.comm_id_conflict is None else (FIXED,)),
             *(() if old.request is not None else (UNSEEN,)),
+            *(() if old.established is not None else (GIVEN_UP,)),
         ),
         related=(old,),
     )

@@ -165,7 +165,7 @@ def test_rep_with_another_tid() -> None:
     talk.active(0, "REQ", tid=0x2_0000_0001)
     talk.passive(0.01, "REP", tid=0x3_0000_0001)
     finding = run(talk).only("H03")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert "0x0000000300000001" in finding.message
     assert finding.evidence == {"tid": Tid(0x3_0000_0001), "request_tid": Tid(0x2_0000_0001)}
 
@@ -185,6 +185,14 @@ def test_rep_with_another_tid_in_another_file() -> None:
     talk.active(0, "REQ", tid=0x77)
     talk.passive(0.01, "REP", tid=0x78, file=1)
     assert run(talk).only("H03").confidence == "possible"
+
+
+def test_rep_for_another_req_with_the_same_id() -> None:
+    """H03: a CM in user space always uses the same ids, and its second REQ was not captured."""
+    talk = Conversation()
+    talk.active(0, "REQ", tid=0x77)
+    talk.passive(9, "REP", tid=0x78)
+    assert run(talk).only("H03").severity == "info"
 
 
 def test_rep_of_the_next_life_with_the_same_ids() -> None:

@@ -35,15 +35,39 @@ def handshake(result: Result) -> list[str]:
 def test_rtu_with_an_id_that_no_rep_gave() -> None:
     """H04"""
     talk = Conversation(Host(A), Host(B, psn=100))
+    earlier = talk.another()
+    earlier.establish(-10)
     talk.active(0, "REQ")
     rep = talk.passive(0.01, "REP", local_comm_id=0x11)
     rtu = talk.active(0.02, "RTU", remote_comm_id=0x12)
     assert run(talk).only("H04").severity == "info"  # another REP may have been missed
     talk.again(4.3, rep)
     finding = run(talk).only("H04")
-    assert (finding.severity, finding.confidence) == ("error", "certain")
+    assert (finding.severity, finding.confidence) == ("error", "probable")
     assert finding.frames == ((0, rep.frame), (0, rtu.frame))
     assert "0x00000012; the REP gave 0x00000011" in finding.message
+
+
+def test_rtu_for_a_rep_before_the_capture() -> None:
+    """H04: RTU and REQ were held up on their way, so that the REQ was accepted twice."""
+    talk = Conversation(Host(A), Host(B, psn=100))
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP", local_comm_id=0x11)
+    talk.active(0.7, "RTU", remote_comm_id=0x12)
+    talk.again(1.1, rep)
+    assert run(talk).only("H04").severity == "info"
+
+
+def test_rtu_for_a_rep_that_another_connection_has() -> None:
+    """H04: nothing shows that its receiver did not take it."""
+    talk = Conversation(Host(A), Host(B, psn=100))
+    earlier = talk.another()
+    earlier.establish(-10)
+    talk.active(0, "REQ")
+    talk.passive(0.01, "REP", local_comm_id=0x11)
+    talk.active(5, "RTU", remote_comm_id=0x12)
+    earlier.close(20)
+    assert run(talk).only("H04").severity == "info"
 
 
 def test_rtu_without_a_rep() -> None:
@@ -347,11 +371,26 @@ def test_rtu_that_arrived_and_was_not_taken() -> None:
     talk = Conversation()
     _, rep, rtu = talk.establish()
     talk.copy(0.021, rtu, file=1)
-    talk.again(4.3, rep)
+    late = talk.again(4.3, rep)
     talk.again(4.31, rtu)
+    assert run(talk).only("H07").severity == "info"  # by the other clock that may have been after this REP
+    talk.copy(4.301, late, file=1)
     finding = run(talk).only("H07")
-    assert finding.severity == "warning"
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
     assert "captured on its way twice, but not taken" in finding.message
+
+
+def test_answer_captured_a_moment_before_the_last_rep() -> None:
+    """H07: little disorder; and who answers a DREQ has seen that the connection came up."""
+    for answer in ("RTU", "DREP"):
+        talk = Conversation()
+        _, rep, rtu = talk.establish(max_cm_retries=1)
+        if answer == "RTU":
+            talk.again(4.299, rtu)
+        talk.again(4.3, rep)
+        if answer == "DREP":
+            talk.passive(5, "DREP")
+        assert "warning" not in {finding.severity for finding in run(talk, until=100).of("H07")}
 
 
 def test_rep_that_crossed_the_rtu() -> None:
