@@ -44,6 +44,16 @@ def test_message_that_was_sent_before_the_end() -> None:
     assert "H08" not in run(talk).codes
 
 
+@pytest.mark.parametrize("kind", ["REP", "MRA"])
+def test_answer_to_a_req_that_was_not_captured(kind: str) -> None:
+    """H08: a CM that gives each connection the same ids has accepted the next REQ."""
+    talk = Conversation()
+    talk.establish(0)
+    talk.close(1)
+    talk.passive(20, kind)
+    assert run(talk).only("H08").severity == "info"
+
+
 def test_rtu_just_after_the_close() -> None:
     """H08: crossing."""
     talk = Conversation()

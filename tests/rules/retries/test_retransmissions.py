@@ -26,6 +26,18 @@ def test_one_send_too_many(kind: str) -> None:
     assert finding.evidence["allowed"] == 3
 
 
+def test_dreqs_of_two_lives() -> None:
+    """R01: a CM that gives each connection the same ids repeats the DREQ of the next one."""
+    talk = Conversation()
+    talk.establish(0, max_cm_retries=2)
+    dreq, _ = talk.close(1)
+    later = talk.another(active_qpn=0x99)
+    later.comm_ids["active"] = talk.comm_ids["active"]
+    later.establish(4, tid=12345)
+    talk.repeat(dreq, every=6.4, count=3)
+    assert run(talk).only("R01").severity == "info"
+
+
 def test_every_send_that_is_allowed() -> None:
     """R01"""
     talk = Conversation()

@@ -31,6 +31,17 @@ def test_t03_accuses_nobody_whose_first_req_was_not_captured():
     assert run(old).only("T03").severity == "info"
 
 
+def test_t03_accuses_nobody_whose_attempt_did_not_come_about():
+    """It may have been given up without a word: the REP was lost."""
+    old = Conversation(Host("10.0.0.1", psn=100))
+    old.active(0, "REQ")
+    old.passive(0.01, "REP")
+    new = old.another(active_qpn=0x99)
+    new.comm_ids["active"] = old.comm_ids["active"]
+    new.active(5, "REQ", tid=12345)
+    assert run(old).only("T03").severity == "info"
+
+
 def test_t03_accuses_nobody_who_may_have_closed_unseen():
     """A CM with fixed ids has one life after the other."""
     for skipped, dreq in ((1, False), (0, True)):

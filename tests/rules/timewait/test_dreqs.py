@@ -79,6 +79,17 @@ def test_t05_silent_for_the_qpn_of_a_rep_that_was_offered_anew():
     assert not {"T05", "H04", "S11"} & set(run(talk).codes)
 
 
+def test_t05_accuses_nobody_where_ids_return():
+    """Two inputs with clocks apart: the REPs of two lives of a CM with fixed ids, and the DREQ of the first."""
+    talk = Conversation(passive_qpn=0x30)
+    talk.active(0, "REQ")
+    rep = talk.passive(0.01, "REP")
+    talk.passive(0.02, "REP", local_qpn=0x31, tid=rep.tid, file=1)
+    talk.active(0.03, "RTU")
+    talk.active(1, "DREQ", qpn=0x32)
+    assert run(talk).only("T05").severity == "info"
+
+
 def test_t05_silent_across_a_hole_in_the_captures_where_ids_return():
     """A CM with fixed ids had another life meanwhile."""
     talk = Conversation(passive_qpn=0x30)
