@@ -27,6 +27,7 @@ from ibcmtool.rules.steps import (
     fields_of,
     of_type,
     one_capture,
+    one_life,
     sender_of,
     sends,
 )
@@ -236,8 +237,8 @@ R08 = rule(
     " with different parameters.",
     false_positives="Bit errors: not reported when the ICRC of either packet is wrong. A new connection of a CM that"
     " gives each the same ids: only possible where the QPN or the starting PSN changed. Messages that may legally"
-    " differ (MRA, REJ, DREP, LAP) are not compared, and a DREQ with another Remote QPN is left to T05. Where one"
-    " packet was cut, only the common part counts.",
+    " differ (MRA, REJ, DREP, LAP) are not compared, an RTU with another Remote Communication ID is left to H04, and a"
+    " DREQ with another Remote QPN to T05. Where one packet was cut, only the common part counts.",
     advice="Compare the fields named; find out whether the sender or something on the path changes CM messages.",
 )
 
@@ -266,7 +267,7 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
             f"{message.type} sent again {duration(between(earlier, step))} later with the same ids and TransactionID"
             f" but other contents: {', '.join(changed) or 'MAD header'}.",
             {"changed": changed, "tid": Tid(message.tid)},
-            (NEW_LIFE if NEW_EACH_TIME & changed.keys() else unopposed("same use"),),
+            (NEW_LIFE if NEW_EACH_TIME & changed.keys() else unopposed("same use"), one_life(connection)),
             steps=(earlier, step),
         )
         return
@@ -288,6 +289,6 @@ def _plain(value: int | bytes) -> int | str:
 
 
 def _other_rules_judge(kind: str, changed: Container[str]) -> bool:
-    if kind == "REP":
-        return "local_comm_id" in changed or "remote_comm_id" in changed  # another answer, to a REQ taken as new
+    if kind in ("REP", "RTU"):  # another answer, to a REQ taken as new or to its REP
+        return "local_comm_id" in changed or "remote_comm_id" in changed
     return kind == "DREQ" and "remote_qpn" in changed

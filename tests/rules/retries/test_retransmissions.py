@@ -235,6 +235,20 @@ def test_new_life_with_the_same_ids() -> None:
         assert {finding.severity for finding in run(messages).findings} <= {"info"}
 
 
+def test_rtus_of_two_lives() -> None:
+    """R08: in two inputs whose clocks are apart, of a CM with fixed ids; one that confirms another REP is H04's."""
+    for changes in ({"remote_comm_id": 0x99}, {"private_data": b"\1"}):
+        talk = Conversation()
+        talk.active(0, "REQ", tid=7, local_qpn=0x99)
+        talk.active(0.01, "RTU", tid=7, **changes)
+        talk.active(0.02, "REQ", tid=7, local_qpn=0x9A, file=1)
+        talk.passive(0.03, "REP", tid=7, file=1)
+        talk.active(0.04, "RTU", tid=7, file=1)
+        found = run(talk).of("R08")
+        assert {finding.severity for finding in found} == {"info"}
+        assert any(finding.message.startswith("RTU") for finding in found) == ("private_data" in changes)
+
+
 def test_cut_retransmission() -> None:
     """R08: the part that was captured is the same."""
     talk = Conversation()
