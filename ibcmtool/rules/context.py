@@ -99,7 +99,7 @@ class Context:
         """
         return self.coverage.watched((connection.active.address, connection.passive.address), start, end)
 
-    def one_clock(self, one: Step, other: Step | Neighbour) -> Ground:
+    def one_clock(self, one: Step, other: Step) -> Ground:
         """One clock stamped both: that of their place, which other inputs may yet show to have been set."""
         if not self.coverage.several:
             return proved("order")
@@ -107,12 +107,10 @@ class Context:
             return Ground("order", "weakened", "their times are of two captures, none of which has both")
         return unopposed("order")
 
-    def _seen_at(self, packet: Step | Neighbour) -> set[int]:
+    def _seen_at(self, step: Step) -> set[int]:
         """The places (Coverage.places) that have captured it."""
         places = self.coverage.places()
-        if isinstance(packet, Neighbour):
-            return {places[packet.file]}
-        return {places[file] for file in (packet.message.file, *(copy.file for copy in packet.sightings))}
+        return {places[file] for file in (step.message.file, *(copy.file for copy in step.sightings))}
 
     def covered(self, connection: Connection, start: int, end: int) -> bool:
         """Whether inputs that show this connection were recording all the time from `start` to `end`."""

@@ -124,9 +124,10 @@ def _still_held(
     then, now = last_message(old, answer.message.time), answer.message.time
     clock = context.one_clock(old.steps[-1], offer)
     newest = {step.message.source: step.message for step in old.steps if step.message.time < now}
+    order = [in_order(newest[new.source], new) for new in (offer.message, answer.message) if new.source in newest]
     return [
         *((clock,) if clock.strength == "weakened" else ()),  # else the numbers tell the order
-        *(in_order(newest[new.source], new) for new in (offer.message, answer.message) if new.source in newest),
+        *(ground for ground in order if ground.strength == "refuted"),
         witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
