@@ -253,6 +253,16 @@ def test_s05_accepted_in_the_receivers_timewait(policy, severity):
     assert [frame for _, frame in finding.frames] == [6, 7]
 
 
+def test_s05_accuses_nobody_whose_drep_was_held_up():
+    old = Conversation(active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.active(1, "DREQ")
+    old.passive(4, "DREP")
+    old.another(active_qpn=QPN).establish(4.01)
+    finding = run(old, "strict").only("S05")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
 def test_s05_silent_after_timewait_and_with_another_qpn():
     for gap, qpn in ((2.05, QPN), (0.3, 0x12)):
         old, new = closed(gap, qpn)
