@@ -12,7 +12,18 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import same_mad
-from ibcmtool.connections.port_trace import FEW, MOST_BREAKS, NEAR_ZERO, Break, Standing, Trace, anew
+from ibcmtool.connections.port_trace import (
+    FEW,
+    LATEST,
+    LONGEST_GAP,
+    MOST_BREAKS,
+    NEAR_ZERO,
+    PSN_RANGE,
+    Break,
+    Standing,
+    Trace,
+    anew,
+)
 from ibcmtool.connections.watched_hosts import WatchedHosts
 from ibcmtool.model import Step
 from ibcmtool.packets import Address, CmMessage, Transport
@@ -48,11 +59,15 @@ class Input:
         back = self.latest - message.time
         self.steps += back > DISORDER
         if self.previous - message.time > DISORDER:
-            self.jumps.append(message.frame)
-            self._earlier.update(self.counts())
-            self.traces.clear()
+            self.jump(message.frame)
         if back > self.largest:
             self.largest, self.frame, self.time = back, message.frame, message.time
+
+    def jump(self, frame: int) -> None:
+        """A new stretch of time begins with this frame."""
+        self.jumps.append(frame)
+        self._earlier.update(self.counts())
+        self.traces.clear()
 
     def stray(self, number: int, ahead: int, time: int) -> None:
         """A frame from the future: it belongs to no stretch of time."""
@@ -154,7 +169,20 @@ class Traces:
                 found = found or gaps[0]
             elif trace.first.time <= start and trace.last.time >= end:
                 return None  # this one has all of it
-        return found
+        return found or self._between_inputs(address, start, end)
+
+    def _between_inputs(self, address: Address, start: int, end: int) -> Break | None:
+        """Where packets of a port are missing that it sent when one input had ended and the next had not begun."""
+        known: Trace | None = None
+        for trace in sorted(self._of(address), key=lambda each: each.first.time):
+            if known is not None and known.last.time < trace.first.time:
+                skipped = ((trace.first.psn or 0) - known.next) % PSN_RANGE
+                gap = Break(known.last, trace.first, skipped, restart=False)
+                if 0 < skipped < LONGEST_GAP and gap.touches(start, end):
+                    return gap
+            if known is None or known.last.time < trace.last.time:
+                known = trace
+        return None
 
     def fall(self, address: Address, start: int, end: int) -> Break | None:
         """Where the numbers of a port began anew as by a wrap or a late message: a restart may look the same."""
@@ -192,7 +220,12 @@ class Traces:
         for other in self._of(message.source):
             if other is not trace and (known is None or other.last.time > known.last.time):
                 known = other
-        if known is None or psn >= NEAR_ZERO or message.time <= known.last.time:
+        if known is None or message.time <= known.last.time:
+            return "next"
+        if psn >= NEAR_ZERO:
+            older = 0 < ((known.first.psn or 0) - psn) % PSN_RANGE < LONGEST_GAP
+            if older and message.time - known.last.time > LATEST:  # as a clock was set that stamped one of the inputs
+                self.inputs[known.first.file].jump(known.last.frame + 1)
             return "next"
         if known.continues(message, psn):
             if psn < (known.last.psn or 0) and not known.has_sent(message, psn):

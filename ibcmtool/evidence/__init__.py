@@ -93,10 +93,10 @@ def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Gr
     """
     start = timewait.start
     dreqs = [step for step in connection.steps if step.message.type == "DREQ" and step.message.time <= start]
-    goodbyes = [step.message.time for step in dreqs if step.sender == end.role]
-    if goodbyes and time >= goodbyes[-1] + timewait.likely - start:
-        return Ground("timer", "weakened", "it may have begun with the DREQ")
     answer = any(step.message.time == start and step.sender == end.role for step in connection.steps)
+    newest = {step.sender: step.message.time for step in dreqs if answer or step.sender == end.role}
+    if newest and time >= min(newest.values()) + timewait.likely - start:
+        return Ground("timer", "weakened", "it may have begun with the DREQ")
     begins = dreqs[0].message.time if answer and dreqs else start
     return Ground("timer", "proved" if time < begins + timewait.minimum - start else "unopposed")
 

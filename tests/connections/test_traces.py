@@ -57,3 +57,24 @@ def test_what_was_counted_before_a_step_back_is_not_forgotten():
 def test_steps_back_beyond_memory():
     said = messages(*((1000 - 10 * at, at) for at in range(3 * MOST_JUMPS)))
     assert list(traces(said).inputs[0].jumps) == [message.frame for message in said[-MOST_JUMPS:]]
+
+
+def test_what_no_input_has_between_two_of_them_is_missing():
+    """The first one ended, the second one began later; while the first goes on, it tells itself."""
+    one, *others = messages((0, 7), (1, 11), (1.1, 12))
+    later = [replace(message, file=1) for message in others]
+    gap = traces([one, *later]).gap(one.source, one.time, later[-1].time)
+    assert gap is not None
+    assert (gap.before, gap.after, gap.missing) == (one, later[0], 3)
+    whole = messages((0, 7), (1, 8), (2, 9), (2.5, 10), (3, 11), (3.1, 12))
+    again = [replace(message, file=1) for message in whole[4:]]
+    assert traces([*whole, *again]).gap(one.source, one.time, whole[-1].time) is None
+
+
+def test_an_input_that_has_the_later_numbers_earlier_had_its_clock_set():
+    """Nothing is compared across that, and what it has from before says nothing about the other's time."""
+    ahead = messages((15, 2003), (34, 2004))
+    other = [replace(message, file=1) for message in messages((3600, 2001), (3601, 2002))]
+    found = traces([*ahead, *other])
+    assert list(found.inputs[0].jumps) == [ahead[-1].frame + 1]
+    assert not found.runs_on(ahead[0].source, ahead[0].time, other[-1].time)

@@ -38,14 +38,17 @@ X09 = rule(
     false_positives="A router's MAC address is never taken for the target's: an unused hop limit shows that none has"
     " sent on what comes from it. Not reported when both MAC addresses claim the address by turns or within 1 s (two"
     " ports in one subnet), in another VLAN, when the old one still speaks for the address, or when the capture has"
-    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message,"
-    " when nothing of the target was captured since, or when a REP answers a REQ that was not captured.",
+    " the messages twice (they may have been forwarded). Possible only, when the move shows after the last message"
+    " or in a capture that shares no packets, when the other station has a connection from before, when nothing of the"
+    " target was captured since, or when a REP answers a REQ that was not captured.",
     advice="On the sender compare `ip neigh show` with the new MAC address; delete a stale entry and connect anew."
     " Find out why it missed the announcement: gratuitous ARP switched off at the takeover (arp_notify), filtered by a"
     " switch, or an entry that somebody made permanent.",
 )
 
 RELEASE: Final = ("DREQ", "DREP")
+BEYOND: Final = ("RTU", "DREQ", "LAP", "APR")  # of a station that has connected before
+THERE_BEFORE: Final = Ground("order", "weakened", "the other station had the address before: it has a connection")
 TAKEOVER: Final = SECOND  # two stations that claim an address within this both have it: one host with two ports, mostly
 
 
@@ -109,7 +112,13 @@ def _sent_elsewhere(connection: Connection, tries: list[Step], context: Context)
         if old is not None
         else any(new.last.mac == one.mac for one in spoken)
     ):
-        yield _moved(connection, tries, mac, (old, new), spoken, context)
+        verdict = _moved(connection, tries, mac, (old, new), spoken, context)
+        word = next((one for one in words if (one.file, one.frame) == (new.first.file, new.first.frame)), None)
+        if word is None or all(step.message is not word for step in connection.steps):  # else the sends answer it
+            verdict = verdict._replace(rests_on=(*verdict.rests_on, _told_before(new.first, last, context)))
+        if word is not None and word.type in BEYOND:
+            verdict = verdict._replace(rests_on=(*verdict.rests_on, THERE_BEFORE))
+        yield verdict
 
 
 def _back(word: CmMessage, message: CmMessage, around: Envelope) -> bool:
@@ -155,6 +164,15 @@ def _moved(
         (_still_there(connection, tries, holders) if later else weakened("same machine"),),
         steps=(tries[0], tries[-1]),
     )
+
+
+def _told_before(told: Neighbour, last: CmMessage, context: Context) -> Ground:
+    """When it was told can be compared with when a message was sent: packets that two captures share tie the clocks."""
+    places, ports = context.coverage.places(), (last.source, last.destination)
+    tied = context.lags.inputs(ports) | context.lags.inputs(ports[::-1])
+    if told.file in (last.file, *tied) or places[told.file] == places[last.file]:
+        return unopposed("order")
+    return Ground("order", "weakened", "the move shows in another capture, which shares no packets with this one")
 
 
 def _still_there(connection: Connection, tries: list[Step], holders: tuple[Holder | None, Holder]) -> Ground:

@@ -11,8 +11,10 @@ from operator import itemgetter
 from ibcmtool.analysis import Severity
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import sends
+from ibcmtool.connections.implementation import LEAST_CLOCK
+from ibcmtool.connections.matching import misaddressed
 from ibcmtool.connections.timers import response_wait
-from ibcmtool.evidence import Ground, begun, established, in_order, timer, weakened
+from ibcmtool.evidence import Ground, begun, established, in_order, timer, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, End, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
@@ -33,8 +35,8 @@ S01 = rule(
     "instead.",
     false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared "
     "by cloned machines. Not raised when the old connection had begun to close, and only probable while it had no "
-    "RTU or data. Information where the receiver may have restarted (its Communication IDs or QPNs begin anew), or has "
-    "stopped repeating a REP that got no RTU.",
+    "RTU or data. Information where the receiver may have restarted (its Communication IDs, QPNs or TransactionIDs "
+    "begin anew), or has stopped repeating a REP that got no RTU.",
     advice="First let the requester connect again with a fresh QP, so that no two connections share one. Then get rid"
     " of the old connection alone on the side that answered REP: an NVMe target (nvmet) ends it by itself, wait for"
     ' "ctrl N keep-alive timer (N seconds) expired!" in its kernel log. Restarting the whole service drops every'
@@ -75,6 +77,8 @@ def _reply_contested(connection: Connection, step: Step) -> bool:
 
 @S04.on_step("RTU", history=first, when=_reply_contested)
 def stale_rep_accepted(connection: Connection, step: Step, context: Context) -> Verdicts:
+    if misaddressed(connection, "active", step.message):
+        return  # it accepts another REP, which was not captured yet
     reply = of_type(connection, "REP")[-1]
     for conflict in held(connection.reply_conflicts, reply.message.time, context):
         if conflict.other.peer(conflict.owner).state not in CLOSED_STATES:  # closed between the REP and the RTU
@@ -90,7 +94,11 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
         f"{end_name(holder)} accepted a {kind} with QPN {qpn(owner.qpn or 0)} of {end_name(owner)} to which it is "
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
         numbers(conflict, time),
-        (_taken(conflict, time), *_still_held(conflict, owner, holder, offer, answer, context)),
+        (
+            _taken(conflict, _answered(connection, answer)[1] if kind == "REQ" else time),
+            *_still_held(conflict, owner, holder, offer, answer, context),
+            *_one_agent(connection, conflict),
+        ),
         steps=(offer, answer),
         related=(old,),
     )
@@ -115,14 +123,31 @@ def _still_held(
     old, witness = conflict.other, context.witness
     then, now = last_message(old, answer.message.time), answer.message.time
     clock = context.one_clock(old.steps[-1], offer)
+    newest = {step.message.source: step.message for step in old.steps if step.message.time < now}
+    order = [in_order(newest[new.source], new) for new in (offer.message, answer.message) if new.source in newest]
     return [
         *((clock,) if clock.strength == "weakened" else ()),  # else the numbers tell the order
+        *(ground for ground in order if ground.strength == "refuted"),
         witness.took_no_leave(owner.address, then, offer.message.time),
         witness.complete(holder.address, then, now),
         witness.same_life(holder.address, then, now),
         witness.same_machine(old.peer(conflict.owner), holder, then, now),
         witness.same_port(old.end(conflict.owner), owner),
     ]
+
+
+def _one_agent(connection: Connection, conflict: Conflict) -> list[Ground]:
+    """A sign that the active side's MAD agent is another one since: its driver was loaded anew.
+
+    Linux counts them (the high half of a TransactionID); others put a clock there.
+    """
+    if conflict.owner == "active":
+        return []
+    requests = [step for one in (conflict.other, connection) for step in of_type(one, "REQ")]
+    agents = {step.message.tid >> 32 for step in requests}
+    if len(agents) < 2 or max(agents) >= LEAST_CLOCK:
+        return []
+    return [Ground("same life", "weakened", f"{end_name(connection.active)} sends by another MAD agent since")]
 
 
 S05 = rule(
@@ -136,8 +161,8 @@ S05 = rule(
     " refused as stale: error under --policy strict. The relaxed reading (12.9.7.1 and 12.9.7.2 list no action for a"
     " REQ in timewait; stale means connected) lets it be accepted: info under --policy relaxed. That the owner may not"
     " reuse its QPN so early is T01, under both.",
-    false_positives="Clock errors in merged captures. Only raised inside the shortest timewait that the receiver "
-    "can have.",
+    false_positives="Clock errors in merged captures, or a clock that was set while nothing was captured, which is why"
+    " it is never certain. Only raised inside the shortest timewait that the receiver can have.",
     advice="Nothing to do on the receiver if it is Linux. Look at the sender, which reuses its QPN early (T01).",
 )
 
@@ -158,7 +183,8 @@ S06 = rule(
     explanation="The old connection was closed by both sides; no open one with this QPN is known. The receiver "
     "refused all the same because its timewait was not over. Right under the strict reading (no finding there), "
     "needless under the relaxed one.",
-    false_positives="An open connection with the same QPN that the capture does not show.",
+    false_positives="An open connection with the same QPN that the capture does not show; clock errors as in S05."
+    " Information where the receiver sent no DREP: it may be closing still.",
     advice="Connect with another QPN, or wait for the end of the receiver's timewait (a few seconds with usual"
     " timers).",
 )
@@ -168,8 +194,13 @@ S06 = rule(
 def timewait_req_refused(connection: Connection, step: Step, context: Context) -> Verdicts:
     if step.sender != "passive" or context.policy == "strict":
         return
+    if of_type(connection, "REP", sender="passive"):
+        return  # a late copy of a REQ that had been accepted was refused
     if not any(c.same_peer and c.peer_state not in CLOSED_STATES for c in connection.request_conflicts):
-        yield from _in_timewait(connection, step, context, "refused it with REJ 10", "warning")
+        for verdict in _in_timewait(connection, step, context, "refused it with REJ 10", "warning"):
+            said = [drep.message.source for old in verdict.related for drep in of_type(old, "DREP")]
+            arrived = () if step.message.source in said else (weakened("received"),)  # else it sends its DREQ still
+            yield verdict._replace(rests_on=(*verdict.rests_on, *arrived))
 
 
 S07 = rule(
@@ -223,7 +254,9 @@ def _in_timewait(connection: Connection, answer: Step, context: Context, what: s
         {"qpn": Qpn(number), "after_close": Duration(after), "timewait": Duration(length)},
         (
             timer(timewait),
+            unopposed("timer"),  # a clock that was set while no message went by leaves no sign
             in_order(close.message, answer.message),
+            *([in_order(close.message, request.message)] if close.message.source == request.message.source else ()),
             begun(old, holder, timewait, time),
             begun(old, holder, timewait, answer.message.time),  # the REQ may have been held up until then
             context.one_clock(close, request),

@@ -11,11 +11,11 @@ from ibcmtool.connections.port_trace import LATEST
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.evidence import Ground, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, guid, qpn
-from ibcmtool.messages import Req
+from ibcmtool.messages import Rep, Req, Rtu
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, refused_as_stale, rej_reason, rejected
-from ibcmtool.rules.steps import fields_of, of_type
+from ibcmtool.rules.steps import fields_of, numbered_before, of_type
 from ibcmtool.values import Duration, Guid, Qpn
 
 OVERDUE_REPEATS: Final = 3  # of a DREQ, until S12 takes them for not sent rather than not captured
@@ -72,7 +72,7 @@ S10 = rule(
     "after it means that the REJ was disregarded. A Linux active side that itself refused a REP with REJ 10 repeats "
     "its REQ: that is allowed.",
     false_positives="An RTU that crossed the REJ (not raised within 100 ms), or messages in the wrong order in the "
-    "capture.",
+    "capture. Not raised when the RTU answers a REP that was sent after the REJ or not captured before it.",
     advice="Look at the CM of the side that sent the RTU.",
 )
 
@@ -83,6 +83,10 @@ def stale_refusal_ignored(connection: Connection, step: Step, context: Context) 
     if reject is None or step.disposition != "unexpected" or step.sender == reject.sender:
         return
     later = [s for s in of_type(connection, "REQ", "REP") if s.message.time > reject.message.time]
+    reps = of_type(connection, "REP")
+    if fields_of(step, Rtu).remote_comm_id not in [fields_of(rep, Rep).local_comm_id for rep in reps]:
+        return  # it answers a REP that was not captured yet
+    later += [rep for rep in reps if numbered_before(reject, rep)]
     gap = step.message.time - reject.message.time
     if not context.covered(connection, reject.message.time, step.message.time):
         return

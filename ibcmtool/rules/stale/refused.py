@@ -80,7 +80,9 @@ def _same_machine(connection: Connection, refusal: Refusal) -> Ground:
     word = next((step.message for step in connection.steps if step.sender == end.role), None)
     anew = word is not None and (word.psn or 0) < NEAR_ZERO
     gone = len(of_type(old, "DREQ", sender=PEER[role])) >= ENOUGH_DREQS and not of_type(old, "DREP", sender=role)
-    if (anew and gone) or (owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)):
+    both = connection.opened < old.opened  # it was asked for at the new address before the old one had spoken
+    one_boot = owner.comm_id and end.comm_id and of_one_boot(owner.comm_id, end.comm_id)
+    if not both and ((anew and gone) or one_boot):
         return unopposed("same machine")
     return Ground("same machine", "weakened", f"its CA GUID was at {address(owner.address)} before")
 

@@ -145,6 +145,35 @@ def test_reps_to_where_the_address_was() -> None:
         )
 
 
+def test_the_clock_of_another_capture_tells_no_order() -> None:
+    """X09: it may have been set, and the address have moved after the DREQ."""
+    talk = Conversation(Host(A), Host(B))
+    talk.establish(0)
+    talk.active(9, "DREQ")
+    announce(talk, 1, OLD)
+    told = announce(talk, 8, NEW)
+    on_ethernet(talk)
+    talk.capture[talk.capture.index(told)] = replace(told, file=1)  # type: ignore[arg-type,call-overload]
+    finding = run(talk, until=200).only("X09")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_a_station_that_has_a_connection_had_the_address_before() -> None:
+    """X09: two stations have it, one of which is captured only when it closes."""
+    first = Conversation(Host(B), Host(A))
+    request = first.active(10, "REQ")
+    on_ethernet(first)
+    second = first.another()
+    second.active(12, "DREQ")
+    on_ethernet(first, {**MACS, B: NEW})
+    reply = first.passive(10.1, "REP")
+    first.again(14.4, reply)
+    on_ethernet(first)
+    assert request.destination == reply.source
+    finding = run(first, until=200).only("X09")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
 def test_other_messages_to_where_the_address_was() -> None:
     """X09: SIDR_REQs, RTUs after which the REP comes again, a DREQ that was sent once."""
     sidr = Conversation(Host(A), Host(B))

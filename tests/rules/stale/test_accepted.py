@@ -87,6 +87,28 @@ def test_s01_accuses_nobody_by_the_times_of_two_captures():
     assert run(old).only("S01").confidence == "possible"
 
 
+def test_s01_silent_where_the_numbers_tell_another_order():
+    """The clock of one capture is ahead: the connection that seems to be older was opened later."""
+    client, server = Host("10.0.0.1", psn=5000), Host("10.0.0.2", psn=7000)
+    first = Conversation(client, server, active_qpn=QPN)
+    first.establish(60)
+    later = first.another(active_qpn=QPN)
+    later.establish(59)
+    later.capture[3:] = [replace(message, file=1) for message in later.capture[3:]]
+    assert "S01" not in run(first).codes
+
+
+def test_s01_accuses_nobody_for_a_req_that_came_again_when_the_rep_was_given_up():
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ")
+    old.passive(0.01, "REP")
+    new = old.another(active_qpn=QPN)
+    request = new.active(3, "REQ")
+    new.again(9, request)
+    new.passive(9.01, "REP")
+    assert run(old).only("S01").confidence == "possible"
+
+
 @pytest.mark.parametrize(("retries", "confidence"), [(1, "possible"), (2, "probable")])
 def test_s01_accuses_nobody_whose_rep_is_no_more_repeated(retries, confidence):
     """It was sent for the last time, or its RTU was not captured: whether the QPN is held is not known."""
@@ -182,6 +204,30 @@ def test_s04_a_rep_with_a_connected_qpn_accepted():
     assert [frame for _, frame in finding.frames] == [5, 6]
 
 
+def test_s04_silent_when_the_rtu_answers_a_rep_that_is_captured_behind_it():
+    old, new = stale_rep()
+    new.active(60.02, "REJ", reason=10)
+    new.again(64, new.capture[3])
+    new.comm_ids["passive"] += 1 << 24
+    rtu = new.active(64.02, "RTU")
+    new.passive(64.03, "REP", qpn=0x78)
+    assert rtu.fields.remote_comm_id == new.comm_ids["passive"]
+    assert "S04" not in run(old).codes
+
+
+def test_s04_accuses_nobody_whose_mad_agent_is_another():
+    """Its driver was loaded anew, and the numbers of its QP1 happen to run on."""
+    client = Host("10.0.0.1")
+    old = Conversation(client, passive_qpn=0x77)
+    old.establish(0)
+    client.tid_high = 5
+    new = old.another(passive_qpn=0x77)
+    new.establish(60)
+    finding = run(old).only("S04")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "10.0.0.1 sends by another MAD agent since" in finding.message
+
+
 def test_s04_silent_when_the_old_connection_was_closed_in_between():
     old, new = stale_rep()
     old.passive(60.012, "DREQ")
@@ -198,13 +244,23 @@ def test_s05_accepted_in_the_receivers_timewait(policy, severity):
     old, new = closed(0.3)
     new.passive(1.32, "REP")
     finding = run(old, policy).only("S05")
-    assert (finding.severity, finding.policy, finding.confidence) == (severity, policy, "certain")
+    assert (finding.severity, finding.policy, finding.confidence) == (severity, policy, "probable")
     assert finding.evidence == {
         "qpn": Qpn(0x11),
         "after_close": Duration(300_000_000),
         "timewait": Duration(2_048_000_000),
     }
     assert [frame for _, frame in finding.frames] == [6, 7]
+
+
+def test_s05_accuses_nobody_whose_drep_was_held_up():
+    old = Conversation(active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.active(1, "DREQ")
+    old.passive(4, "DREP")
+    old.another(active_qpn=QPN).establish(4.01)
+    finding = run(old, "strict").only("S05")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
 
 
 def test_s05_silent_after_timewait_and_with_another_qpn():
@@ -221,6 +277,40 @@ def test_s06_refused_in_the_receivers_timewait_depends_on_the_policy():
     assert (finding.severity, finding.policy) == ("warning", "relaxed")
     assert "S06" not in run(old, "strict").codes
     assert "S08" not in run(old, "strict").codes
+
+
+def test_s06_accuses_nobody_who_may_not_have_got_the_drep():
+    old = Conversation(active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.close(1.0, by="passive")
+    new = old.another(active_qpn=QPN)
+    new.active(1.5, "REQ", **TIMES)
+    new.passive(1.51, "REJ", reason=10)
+    finding = run(old).only("S06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_s06_silent_when_a_late_copy_was_refused():
+    old, new = closed(0.3)
+    new.passive(1.32, "REP")
+    new.active(1.33, "RTU")
+    new.passive(1.9, "REJ", reason=10, local_comm_id=0, message_rejected=0)
+    assert "S06" not in run(old).codes
+
+
+def test_s06_accuses_nobody_whose_refusal_came_before_the_close():
+    """By the numbers of the other side's QP1: its REQ was captured behind its DREP."""
+    client = Host("10.0.0.1", psn=5000)
+    old = Conversation(client, active_qpn=QPN)
+    old.establish(0, **TIMES)
+    new = old.another(active_qpn=QPN)
+    request = new.active(1.0, "REQ", **TIMES)
+    refused = new.passive(1.01, "REJ", reason=10)
+    old.close(1.02, by="passive")
+    old.capture[:] = [
+        replace(one, time=one.time + 100_000_000) if one in (request, refused) else one for one in old.capture
+    ]
+    assert "S06" not in run(old).codes
 
 
 def test_s06_silent_when_another_connection_explains_the_refusal():

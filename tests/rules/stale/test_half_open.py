@@ -63,6 +63,21 @@ def test_s10_silent_when_the_rtu_crossed_the_rej():
     assert "S10" not in run(refused_and_on(0.005)).codes
 
 
+def test_s10_silent_when_the_rtu_answers_another_rep():
+    """One that was sent after the REJ, which was held up; or one that is captured behind the RTU."""
+    for held_up in (True, False):
+        talk = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=5000))
+        request = talk.active(0, "REQ")
+        refused = talk.passive(0.01, "REJ", reason=10)
+        talk.again(4, request)
+        if held_up:
+            talk.passive(4.01, "REP")
+            talk.capture.remove(refused)
+            talk.copy(4.5, refused)
+        talk.active(5, "RTU")
+        assert "S10" not in run(talk).codes
+
+
 def test_s11_data_long_after_the_other_side_rejected():
     talk = Conversation()
     talk.active(0, "REQ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from conversation import Conversation, Host, run
 
 from ibcmtool.values import Duration, FrameNumber, Time
@@ -203,6 +204,22 @@ def test_s02_tells_when_the_dreq_goes_elsewhere():
     old.passive(60.0102, "DREQ")
     says = "It goes to 10.0.0.1, where connection 1 was made from, while this REQ came from 10.0.0.99."
     assert run(old).only("S02").message.endswith(says)
+
+
+@pytest.mark.parametrize(("asked", "severity"), [(-1, "info"), (50, "warning")])
+def test_s02_accuses_nobody_whose_other_address_was_known_before(asked, severity):
+    """A REP from elsewhere with the same CA GUID: it is the same machine if that address is a new one."""
+    client, old_place, new_place = Host("10.0.0.1"), Host("10.0.0.2", psn=5000), Host("10.0.0.3", guid=7)
+    old_place.guid = 7
+    old = Conversation(client, old_place, passive_qpn=QPN)
+    old.establish(0)
+    new = old.another(client, new_place, passive_qpn=QPN)
+    new.comm_ids["passive"] = 0x5D11_A000
+    new.active(asked, "REQ")
+    new.passive(60, "REP")
+    new.active(60.01, "REJ", reason=10)
+    old.repeat(old.active(60.0102, "DREQ"), 6.4, 15)
+    assert run(old, until=400).only("S02").severity == severity
 
 
 def test_s02_is_information_for_further_attempts():
