@@ -12,7 +12,7 @@ from ibcmtool.connections.port_trace import LONGEST_GAP, PSN_RANGE
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.connections.traces import DISORDER as DISORDER
-from ibcmtool.evidence import Ground
+from ibcmtool.evidence import Ground, proved, weakened
 from ibcmtool.formatting import address, count, duration, end_name, listed, qpn
 from ibcmtool.messages import Dreq, Lap, Rep, Req
 from ibcmtool.model import Conflict, Connection, End, Event, Role, Step, Timewait
@@ -88,9 +88,20 @@ def names_another_qpn(connection: Connection, step: Step, context: Context) -> V
             f"{step.message.type} of {end_name(sender)} names QPN {qpn(named)}, but {end_name(receiver)} uses"
             f" {qpn(receiver.qpn)} in this connection.",
             {"named_qpn": Qpn(named), "qpn": Qpn(receiver.qpn or 0)},
-            # Or one of which the capture has no REP.
-            (context.witness.complete(receiver.address, connection.opened, step.message.time), one_life(connection)),
+            (
+                # Or one of which the capture has no REP.
+                context.witness.complete(receiver.address, connection.opened, step.message.time),
+                one_life(connection),
+                # By two clocks it may be of another life with the same ids.
+                proved("order") if _beside(connection, receiver, step, context) else weakened("order"),
+            ),
         )
+
+
+def _beside(connection: Connection, receiver: End, step: Step, context: Context) -> bool:
+    """Whether the input that has this step has the REQ or REP, too, in which its receiver gave its QPN."""
+    given = of_type(connection, "REQ", "REP", sender=receiver.role)
+    return any(context.one_clock(one, step).strength != "weakened" for one in given)
 
 
 def one_life(connection: Connection) -> Ground:

@@ -27,6 +27,7 @@ class Known(NamedTuple):
 
 
 FALSE = (
+    Known("H05", 1, "outage", 470397, "the RTU was dropped; only a DREQ behind the last wait shows that there was one"),
     Known("H18", 1, "deaf", 119759, "the capture ends behind the last REQ, which was answered"),
     Known("R06", 1, "hung", 123656, "the REJ that answers in time was lost before the tap, and no REP came again"),
     Known(

@@ -38,9 +38,9 @@ H08 = rule(
     " more than one response timeout later is dropped by every CM known: its sender holds a state that its peer has"
     " given up. When the late message only repeats an earlier one, its sender probably never got the REJ: information.",
     false_positives="Messages that cross the end on the wire (within one response timeout) are not reported, nor an"
-    " MRA after a REJ that may answer a repeated REQ. Clocks of several inputs may disagree (then possible). So may a"
-    " REP or MRA behind a DREP answer a new REQ of a CM that gives each connection the same ids (possible). Delayed"
-    " duplicates from the network look the same.",
+    " MRA after a REJ that may answer a repeated REQ. Clocks of several inputs may disagree (then possible). Behind a"
+    " DREP it may belong to a new connection of a CM that gives each the same ids: possible, unless it repeats another"
+    " message than the answer to a REQ. Delayed duplicates from the network look the same.",
     advice="Check the sender of the late message: it holds the connection still. Expect S02 when it returns.",
 )
 
@@ -75,7 +75,7 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
         (
             unopposed("not a copy"),
             one_clock(end, step, otherwise="weakened"),
-            *((NEW_LIFE,) if end.message.type == "DREP" and _answers_a_req(step) else ()),
+            *((NEW_LIFE,) if end.message.type == "DREP" and _may_be_new(step) else ()),
             context.witness.same_life(message.source, end.message.time, message.time),
         ),
         steps=(end, step),
@@ -83,9 +83,10 @@ def message_after_end(connection: Connection, step: Step, context: Context) -> V
     )
 
 
-def _answers_a_req(step: Step) -> bool:
+def _may_be_new(step: Step) -> bool:
     """Whether a new REQ with these ids, which the capture has later or not at all, explains this message."""
-    return step.sender == "passive" and step.message.type in ("REP", "MRA")
+    answers = step.sender == "passive" and step.message.type in ("REP", "MRA")
+    return answers or step.retransmission_of is None
 
 
 def _was_held_up(connection: Connection, step: Step) -> bool:

@@ -156,7 +156,7 @@ H03 = rule(
     " accepts the REP all the same; proxies that route MADs by TransactionID (SR-IOV) may not.",
     false_positives="A proxy between REQ and REP may rewrite ids (mlx4 SR-IOV): possible when several inputs are read."
     " A CM that gives each connection the same ids may have sent another REQ meanwhile: possible where the REP comes"
-    " later than the REQ allows, never certain.",
+    " later than the REQ allows or has the upper half (the agent) of its TransactionID, never certain.",
     advice="Harmless between Linux hosts. Otherwise look at what sits between the CMs: a proxy, an SR-IOV driver.",
 )
 
@@ -173,12 +173,13 @@ def rep_tid_mismatch(connection: Connection, step: Step, context: Context) -> Ve
     if not requests or "U" in connection.history or any(request.message.tid == tid for request in requests):
         return  # behind an RTU it answers another REQ, which was not captured
     request = requests[0]
-    prompt = between(request, step) <= response_wait(connection.request, "active").nominal
+    late = between(request, step) > response_wait(connection.request, "active").nominal
     yield Verdict(
         f"REP has TransactionID 0x{tid:016x}, its REQ 0x{request.message.tid:016x}.",
         {"tid": Tid(tid), "request_tid": Tid(request.message.tid)},
         (
-            unopposed("same use") if prompt else NEW_LIFE,
+            # The agent in the upper half is the requester's: so it is copied from a REQ of its own.
+            NEW_LIFE if late or tid >> 32 == request.message.tid >> 32 else unopposed("same use"),
             *(() if one_capture(request, step) else (weakened("same machine"),)),
         ),
         steps=(request, step),

@@ -44,13 +44,16 @@ def test_message_that_was_sent_before_the_end() -> None:
     assert "H08" not in run(talk).codes
 
 
-@pytest.mark.parametrize("kind", ["REP", "MRA"])
-def test_answer_to_a_req_that_was_not_captured(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["REP", "MRA", "RTU"])
+def test_message_of_a_life_whose_req_was_not_captured(kind: str) -> None:
     """H08: a CM that gives each connection the same ids has accepted the next REQ."""
     talk = Conversation()
     talk.establish(0)
     talk.close(1)
-    talk.passive(20, kind)
+    if kind == "RTU":
+        talk.active(20, kind, tid=12345)
+    else:
+        talk.passive(20, kind)
     assert run(talk).only("H08").severity == "info"
 
 

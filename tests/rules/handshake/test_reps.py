@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from conversation import Conversation, Host, run
 
 from ibcmtool.values import CommId, Tid
@@ -187,11 +188,12 @@ def test_rep_with_another_tid_in_another_file() -> None:
     assert run(talk).only("H03").confidence == "possible"
 
 
-def test_rep_for_another_req_with_the_same_id() -> None:
-    """H03: a CM in user space always uses the same ids, and its second REQ was not captured."""
+@pytest.mark.parametrize(("time", "tid"), [(9, 0x3_0000_0001), (0.01, 0x2_0000_0002)])
+def test_rep_for_another_req_with_the_same_id(time: float, tid: int) -> None:
+    """H03: a CM in user space always uses the same ids: a REP too late for this REQ, or with a number of its agent."""
     talk = Conversation()
-    talk.active(0, "REQ", tid=0x77)
-    talk.passive(9, "REP", tid=0x78)
+    talk.active(0, "REQ", tid=0x2_0000_0001)
+    talk.passive(time, "REP", tid=tid)
     assert run(talk).only("H03").severity == "info"
 
 

@@ -90,6 +90,17 @@ def test_t05_accuses_nobody_where_ids_return():
     assert run(talk).only("T05").severity == "info"
 
 
+def test_t05_accuses_nobody_by_two_clocks():
+    """The input that has the DREQ has neither REQ nor REP: it may be of another life with the same ids."""
+    for seen, severity in ((False, "info"), (True, "error")):
+        talk = Conversation(passive_qpn=0x30)
+        _, rep, _ = talk.establish(0)
+        if seen:
+            talk.copy(0.015, rep, file=1)
+        talk.active(1, "DREQ", qpn=0x31, file=1)
+        assert run(talk).only("T05").severity == severity
+
+
 def test_t05_silent_across_a_hole_in_the_captures_where_ids_return():
     """A CM with fixed ids had another life meanwhile."""
     talk = Conversation(passive_qpn=0x30)
