@@ -22,7 +22,7 @@ from ibcmtool.rules.steps import DISORDER, between, fields_of, numbered_before, 
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, FrameNumber, Value
 
-ENOUGH_DREQS: Final = 8  # without an answer, to tell that nobody is there: fewer are lost by chance
+ENOUGH_DREQS: Final = 4  # without an answer, to tell that nobody is there: fewer are lost by chance
 MOST_NAMED: Final = 8  # other old connections, by number
 
 S02 = rule(
