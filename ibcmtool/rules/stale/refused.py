@@ -18,7 +18,7 @@ from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import rejected
 from ibcmtool.rules.facts.refusals import Refusal, refusals
 from ibcmtool.rules.stale.holders import also_held, last_message, numbers, since
-from ibcmtool.rules.steps import DISORDER, between, fields_of, of_type
+from ibcmtool.rules.steps import DISORDER, between, fields_of, numbered_before, of_type
 from ibcmtool.rules.symptoms import of_stale_refusal
 from ibcmtool.values import Duration, FrameNumber, Value
 
@@ -94,7 +94,8 @@ def _refused(connection: Connection, refusal: Refusal, context: Context) -> Verd
     sent = of_type(connection, kind)
     if not sent:
         return
-    if any(between(drep, reject) >= 0 for drep in of_type(conflict.other, "DREP", sender=PEER[conflict.owner])):
+    dreps = of_type(conflict.other, "DREP", sender=PEER[conflict.owner])
+    if any(between(drep, reject) >= 0 or numbered_before(drep, reject) for drep in dreps):
         return  # it had closed, though not all was captured: a strict receiver refuses in its timewait, too
     # The capture may have the REJ before what it refuses, by a little.
     refused = ([step for step in sent if step.message.time <= reject.message.time] or sent[:1])[-1]
@@ -162,6 +163,8 @@ def _first_refusal(
         advice = f"{advice} {of_stale_refusal(connection)}".rstrip()
     last = last_message(old, reject.message.time)
     said = [] if dreq is not None else [context.witness.complete(reject.message.source, last, reject.message.time)]
+    if said and said[0].strength == "unopposed" and of_type(old, "DREQ", sender=conflict.owner):
+        said.append(Ground("complete", "weakened", f"a DREP of {holder} may not have been captured"))
     files = {step.message.file for step in (reject, *old.steps)}
     ordered = not context.coverage.several and all(map(context.witness.in_order, files))
     if reject.message.time - last < DISORDER and not ordered:

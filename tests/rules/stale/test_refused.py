@@ -206,6 +206,34 @@ def test_s02_tells_when_the_dreq_goes_elsewhere():
     assert run(old).only("S02").message.endswith(says)
 
 
+def test_s02_silent_when_the_drep_that_was_sent_before_is_captured_behind():
+    """By the numbers of its sender, a strict host that refuses in its timewait."""
+    old = Conversation(Host("10.0.0.1"), Host("10.0.0.2", psn=5000), active_qpn=QPN)
+    old.establish(0)
+    old.capture.remove(old.active(1, "DREQ"))
+    drep = old.passive(1.01, "DREP")
+    new = old.another(active_qpn=QPN)
+    new.active(1.012, "REQ")
+    new.passive(1.013, "REJ", reason=10)
+    old.capture.remove(drep)
+    old.copy(1.02, drep)
+    assert "S02" not in run(old).codes
+
+
+def test_s02_accuses_nobody_who_had_sent_a_dreq_that_may_have_been_answered():
+    """Nothing of the other side was captured before its refusal, and it sends no DREQ."""
+    old = Conversation(active_qpn=QPN)
+    _, reply, _ = old.establish(0)
+    old.capture.remove(reply)
+    old.active(1, "DREQ")
+    old.capture.remove(old.passive(1.01, "DREP"))
+    new = old.another(active_qpn=QPN)
+    new.active(1.02, "REQ")
+    new.passive(1.03, "REJ", reason=10)
+    finding = run(old).only("S02")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
 @pytest.mark.parametrize(("asked", "severity"), [(-1, "info"), (50, "warning")])
 def test_s02_accuses_nobody_whose_other_address_was_known_before(asked, severity):
     """A REP from elsewhere with the same CA GUID: it is the same machine if that address is a new one."""
