@@ -206,7 +206,7 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
         + _came_back(context, connection, role, dreq),
         {"dreqs": 1, "waited": Duration(waited), "max_cm_retries": max_cm_retries(connection.request)},
         (
-            context.witness.silent(peer.address, dreq.message.time, dreq.message.time + wait)
+            context.witness.silent(peer.address, dreq.message.time, dreq.message.time + wait, dreq)
             if overdue and not unheard
             else weakened("complete"),
         ),

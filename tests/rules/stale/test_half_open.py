@@ -163,6 +163,22 @@ def test_s12_a_dreq_sent_once():
     assert "1 message of 10.0.0.2 missing" in finding.message
 
 
+def test_s12_is_only_possible_where_the_peer_is_heard_by_another_clock():
+    """It is not known to have sent its next message behind the DREQ."""
+    talk = dying()
+    talk.another(Host("10.0.0.9")).establish(20)
+    for message in talk.capture:
+        message.file = int(message.source == talk.hosts["passive"].address)
+    assert run(talk, until=60).only("S12").severity == "info"
+
+
+def test_s12_is_only_possible_where_the_clock_was_set_behind_the_dreq():
+    talk = dying()
+    talk.another(Host("10.0.0.9")).establish(-1)
+    talk.another(Host("10.0.0.9")).establish(20)
+    assert [found.severity for found in run(talk, until=60, in_order=False).of("S12")] == ["info"]
+
+
 def test_s12_says_when_the_sender_is_back_with_another_qpn():
     """The first REQ of the same program to the same service, not the newest of its host."""
     talk = dying()
