@@ -249,6 +249,28 @@ def test_t09_is_information_where_the_last_dreq_may_have_arrived():
     assert (finding.severity, finding.confidence) == ("info", "possible")
 
 
+def test_t09_is_information_where_a_single_packet_may_have_been_held_up():
+    talk = Conversation()
+    talk.establish(0, max_cm_retries=1)
+    talk.repeat(talk.active(1, "DREQ"), 6.4, 1)
+    talk.data(10, "passive")
+    finding = run(talk, until=200).only("T09")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    talk.data(12, "passive")
+    assert run(talk, until=200).only("T09").severity == "warning"
+
+
+def test_s12_is_information_where_both_ends_give_each_connection_one_id():
+    talk = dying()
+    talk.another(Host("10.0.0.9")).establish(20)
+    assert run(talk, until=60).only("S12").severity == "warning"
+    talk = Conversation(Host("10.0.0.1", first_comm_id=0x1234), Host("10.0.0.2", first_comm_id=0x1234, psn=100))
+    talk.establish(0)
+    talk.active(1, "DREQ")
+    talk.another(Host("10.0.0.9")).establish(20)
+    assert run(talk, until=60).only("S12").severity == "info"
+
+
 def test_t09_silent_when_the_last_data_came_before_the_dreqs():
     assert "T09" not in run(unanswered_dreqs(0.9), until=200).codes
 
