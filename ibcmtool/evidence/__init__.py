@@ -108,7 +108,7 @@ def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Gr
         return Ground("timer", "weakened", "it may have begun with the DREQ")
     answer = any(step.message.time == start and step.sender == end.role for step in connection.steps)
     begins = dreqs[0].message.time if answer and dreqs else start
-    if time >= begins + timewait.likely - start:
+    if not goodbyes and time >= begins + timewait.likely - start:
         return Ground("timer", "weakened", "the answer that shows its begin may have been held up since the DREQ")
     return Ground("timer", "proved" if time < begins + timewait.minimum - start else "unopposed")
 
