@@ -50,6 +50,7 @@ class Trace:
         self.breaks: deque[Break] = deque(maxlen=MOST_BREAKS)
         self.delay = 0  # ns that the newest late message stands behind the first one that overtook it
         self._open: deque[Break] = deque(maxlen=MOST_BREAKS)  # gaps of this life that late messages may fill
+        self._filled: deque[int] = deque(maxlen=MOST_BREAKS)  # PSNs that came late; their copies fill no other gap
         # What this life sent with its first PSNs. A restarted port uses them again, for other messages.
         self._early: dict[int, int] = {}
         self.seen = self.missing = 0  # packets, of all lives
@@ -96,7 +97,7 @@ class Trace:
         if psn == last.psn:  # this QP1 does not count: nothing can be said of it
             return self._lose_count(message, psn)
         if skipped >= PSN_RANGE - LONGEST_GAP:
-            if self.has_sent(message, psn):
+            if psn in self._filled or self.has_sent(message, psn):
                 return "copy"
             if psn not in self._early and self._is_late(message, psn):
                 self.seen += 1
@@ -106,6 +107,7 @@ class Trace:
         restart = Break(last, message, psn, restart=True)
         self.breaks.append(restart)
         self._early.clear()
+        self._filled.clear()
         self._open.clear()
         if psn:
             self._open.append(restart)
@@ -128,6 +130,7 @@ class Trace:
                 self.delay = message.time - gap.after.time
                 gap.missing -= 1
                 self.missing -= 1
+                self._filled.append(psn)
                 if not gap.missing:
                     self._open.remove(gap)
                     wraps = (gap.after.psn or 0) < (gap.before.psn or 0)  # or is a new life

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.matching import same_mad
@@ -74,6 +74,10 @@ class Input:
         self.ahead = self.ahead or (number, ahead, time)
         self.strays += 1
         self.jumps += [number, number + 1]
+
+    def goes_on(self, frame: int) -> bool:
+        """Whether time has not gone back since this frame."""
+        return not self.jumps or frame >= self.jumps[-1]
 
     def counts(self) -> dict[Address, Count]:
         """How many packets of each port were seen, and how many are missing."""
@@ -146,6 +150,11 @@ class Traces:
             return not any(jumps for _, jumps in stretches)
         return len(stretches) <= 1
 
+    def by_clock_of(self, step: Step) -> set[int]:
+        """The inputs that captured it, and whose clocks were not set since."""
+        seen = ((step.message.file, step.message.frame), *((copy.file, copy.frame) for copy in step.sightings))
+        return {file for file, frame in seen if file in self.inputs and self.inputs[file].goes_on(frame)}
+
     def restart(self, address: Address, start: int, end: int) -> Break | None:
         """The first restart of a port that happened between two messages of it, the later one in (start, end]."""
         for gap in self._breaks(address):
@@ -191,9 +200,14 @@ class Traces:
                 return gap
         return None
 
-    def runs_on(self, address: Address, start: int, end: int) -> bool:
-        """Whether some input shows that nothing of this port was missed from `start` to `end`, and that it lived on."""
+    def runs_on(self, address: Address, start: int, end: int, inputs: Container[int] | None = None) -> bool:
+        """Whether some input shows that nothing of this port was missed from `start` to `end`, and that it lived on.
+
+        inputs: those that may show it, if not all.
+        """
         for trace in self._of(address):
+            if inputs is not None and trace.first.file not in inputs:
+                continue
             if trace.first.time > start or trace.last.time < end:
                 continue
             if len(trace.breaks) == MOST_BREAKS and trace.breaks[0].before.time > start:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ibcmtool.connections.port_trace import LONGEST_GAP, NEAR_ZERO, PSN_RANGE
+from ibcmtool.connections.port_trace import LATEST, LONGEST_GAP, NEAR_ZERO, PSN_RANGE
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.model import Confidence, Connection, End, Implementation, Step, Timewait
 from ibcmtool.packets import CmMessage
@@ -85,6 +85,16 @@ def in_order(earlier: CmMessage, later: CmMessage) -> Ground:
     return proved("order") if earlier.file == later.file else unopposed("order")
 
 
+def not_held_up(said: Iterable[Step], since: int, last: int) -> Ground:
+    """What came of a port at `last` was sent after `since`, as messages of it show, or one packet.
+
+    A single packet may have been held up, or doubled; not two messages with PSNs of their own.
+    """
+    if last - since < LATEST and sum(step.message.time > since for step in said) < 2:
+        return Ground("order", "weakened", "a single packet may be that late")
+    return unopposed("order")
+
+
 def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Ground:
     """A timewait of an end was not over at `time`, even if it began before the message that shows it.
 
@@ -98,6 +108,8 @@ def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Gr
     if newest and time >= min(newest.values()) + timewait.likely - start:
         return Ground("timer", "weakened", "it may have begun with the DREQ")
     begins = dreqs[0].message.time if answer and dreqs else start
+    if not goodbyes and time >= begins + timewait.likely - start:
+        return Ground("timer", "weakened", "the answer that shows its begin may have been held up since the DREQ")
     return Ground("timer", "proved" if time < begins + timewait.minimum - start else "unopposed")
 
 

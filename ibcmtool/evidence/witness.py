@@ -15,7 +15,7 @@ from ibcmtool.connections.watched_hosts import Loss
 from ibcmtool.evidence import Ground, proved, unopposed
 from ibcmtool.formatting import address as address_text
 from ibcmtool.formatting import count, frame
-from ibcmtool.model import Conflict, Connection, End, Role
+from ibcmtool.model import Conflict, Connection, End, Role, Step
 from ibcmtool.packets import Address, CmMessage
 
 
@@ -52,10 +52,18 @@ class Witness:
             return Ground("complete", "unopposed")
         return Ground("complete", "weakened", f"nothing that {address_text(port)} sent was captured")
 
-    def silent(self, port: Address, start: int, end: int) -> Ground:
-        """This port sent nothing from `start` to `end` that was not captured: proved by what it sent later, or open."""
+    def silent(self, port: Address, start: int, end: int, asked: Step | None = None) -> Ground:
+        """This port sent nothing from `start` to `end` that was not captured: proved by what it sent later, or open.
+
+        asked: what it did not answer. Inputs that have not captured that, or had their clocks set since, are of other
+        clocks, and prove nothing.
+        """
         known = self.complete(port, start, end)
-        if known.strength != "unopposed":
+        inputs = None if asked is None else self._traces.by_clock_of(asked)
+        elsewhere = known.strength == "proved" and not (
+            self._traces.runs_on(port, start, end, inputs) or self._traces.hosts.missed_nothing(port, start, end)
+        )
+        if known.strength != "unopposed" and not elsewhere:
             return known
         return Ground("complete", "weakened", f"nothing of {address_text(port)} was captured later that could prove it")
 

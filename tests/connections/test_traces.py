@@ -36,6 +36,12 @@ def test_numbers_that_run_on_prove_that_nothing_was_missed():
     assert runs_on(messages((0, 7), (1, 9), (1.01, 8), (2, 10)))  # the gap is filled late
 
 
+def test_copies_of_a_late_message_fill_one_gap():
+    said = messages((0, 5007), (1, 5010), (1.01, 5009), (1.02, 5009), (2, 5011))
+    said[3].mad = said[2].mad
+    assert not runs_on(said)
+
+
 def test_a_fall_to_the_first_numbers_is_a_restart():
     said = messages((0, 2007), (1, 2008), (20, 0), (21, 1))
     restart = traces(said).restart(said[0].source, said[0].time, said[-1].time)

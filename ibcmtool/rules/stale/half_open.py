@@ -7,9 +7,8 @@ from typing import Final
 from ibcmtool.connections.codes import STALE_CONNECTION
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import SLACK
-from ibcmtool.connections.port_trace import LATEST
 from ibcmtool.connections.timers import max_cm_retries, response_wait
-from ibcmtool.evidence import Ground, unopposed, weakened
+from ibcmtool.evidence import Ground, not_held_up, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, guid, qpn
 from ibcmtool.messages import Rep, Req, Rtu
 from ibcmtool.model import PEER, Connection, Event, Role, Step
@@ -130,9 +129,6 @@ def half_open(connection: Connection, event: Event, context: Context) -> Verdict
         data = connection.last_data.get(role)
         last = [s for s in connection.steps if s.sender == role and s.message.type in ("REP", "RTU", "LAP", "APR")]
         sent = max([s.message.time for s in last] + ([data.time] if data else []), default=0)
-        # A single packet may have been held up, or doubled; not two messages with PSNs of their own.
-        single = sent - left < LATEST and sum(s.message.time > left for s in last) < 2
-        order = Ground("order", "weakened", "a single packet may be that late") if single else unopposed("order")
         if sent > left + wait and context.covered(connection, left, sent):
             steps = tuple(last[-1:]) or tuple(connection.steps[-1:])
             yield Verdict(
@@ -143,7 +139,7 @@ def half_open(connection: Connection, event: Event, context: Context) -> Verdict
                     "timeout": Duration(wait),
                     "by_data": bool(data and data.time == sent),
                 },
-                (order, context.one_clock(goodbye, steps[0])),
+                (not_held_up(last, left, sent), context.one_clock(goodbye, steps[0])),
                 steps=steps,
                 advice=f"Close the connection on {end_name(connection.end(role))}, or wait until its transport "
                 "retries put the QP into error.",
@@ -161,6 +157,8 @@ def _left(connection: Connection, role: Role) -> Step | None:
     given_up = end.state in CLOSED_STATES and end.restarted is None
     return dreqs[-1] if dreqs and given_up and not of_type(connection, "DREP") else None
 
+
+ONE_ID: Final = Ground("meaning", "weakened", "both ends give each connection one id, so a DREP may be of any of them")
 
 S12 = rule(
     "S12",
@@ -210,9 +208,10 @@ def dreq_not_repeated(connection: Connection, event: Event, context: Context) ->
         + _came_back(context, connection, role, dreq),
         {"dreqs": 1, "waited": Duration(waited), "max_cm_retries": max_cm_retries(connection.request)},
         (
-            context.witness.silent(peer.address, dreq.message.time, dreq.message.time + wait)
+            context.witness.silent(peer.address, dreq.message.time, dreq.message.time + wait, dreq)
             if overdue and not unheard
             else weakened("complete"),
+            *((ONE_ID,) if end.comm_id == peer.comm_id else ()),
         ),
         None if overdue else "info",
         steps=(dreq,),

@@ -109,11 +109,12 @@ T07 = rule(
     explanation="The REQ is byte for byte that of a connection which was closed. A CM that forgets ids when "
     "timewait begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated "
     "without an answer.",
-    false_positives="A second sighting of the old packets: not reported where the REP came before the end, too. A new"
+    false_positives="A second sighting of the old packets: not reported where the REP came before the end, too, nor of"
+    " a host that has restarted since: it cannot remember. A new"
     " connection of a CM that gives each the same ids and TransactionID: only possible where it may be one, and its REQ"
     " was not captured.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
-    rests_on=(),  # a REP with an id of its own is proof enough, whatever else was missed
+    rests_on=(),  # a REP with an id of its own tells, whatever else of the connection was missed
 )
 
 
@@ -135,9 +136,18 @@ def ghost_req(connection: Connection, step: Step, context: Context) -> Verdicts:
 
 
 def _copied(connection: Connection, old: Connection, step: Step, context: Context) -> Iterator[Ground]:
-    """What the REP answers is a copy of the old REQ, not the REQ of a new life with the same ids and TransactionID."""
-    request = of_type(connection, "REQ")[0].message
-    if request.time != step.message.time:
+    """What the REP answers is a copy of the old REQ, not the REQ of a new life with the same ids and TransactionID.
+
+    And who accepted it is whoever had the old connection: a host that has restarted since has nothing to remember.
+    """
+    first_answer = next((reply.message.time for reply in of_type(old, "REP")), old.opened)
+    yield context.witness.same_life(connection.passive.address, first_answer, step.message.time)
+    closing, asked = of_type(old, "DREQ", "DREP", "REJ"), of_type(connection, "REQ")[0]
+    if closing:
+        clock = context.one_clock(closing[-1], asked)
+        yield from (clock,) if clock.strength == "weakened" else ()  # else it is the second answer that tells
+    request, known = asked.message, {(sent.message.file, sent.message.frame) for sent in of_type(old, "REQ")}
+    if (request.file, request.frame) not in known:
         if len(request.mad) < WHOLE_MAD:
             yield Ground("not a copy", "weakened", "the REQs were cut")
         return

@@ -7,7 +7,7 @@ from typing import Final
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.timers import response_wait
 from ibcmtool.connections.traces import DISORDER
-from ibcmtool.evidence import Ground, unopposed, weakened
+from ibcmtool.evidence import Ground, not_held_up, unopposed, weakened
 from ibcmtool.formatting import count, duration, end_name, qpn, times
 from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
@@ -131,7 +131,8 @@ def one_sided_timewait(connection: Connection, event: Event, context: Context) -
     if (peer.state in CLOSED_STATES and peer.state != "UNKNOWN") or of_type(connection, "DREP", sender=PEER[role]):
         return  # it had heard of the end
     # What was under way for long says nothing of its sender's present.
-    said = [s.message.time for s in connection.steps if s.sender == PEER[role] and s.disposition != "ignored"]
+    steps = [s for s in connection.steps if s.sender == PEER[role] and s.disposition != "ignored"]
+    said = [s.message.time for s in steps]
     data = connection.last_data.get(PEER[role])
     alive = max(said + ([data.time] if data else []), default=0)
     first, last = dreqs[0].message.time, dreqs[-1].message.time
@@ -144,6 +145,7 @@ def one_sided_timewait(connection: Connection, event: Event, context: Context) -
             {"dreqs": len(dreqs), "peer_alive_after": Duration(alive - first)},
             (
                 unopposed("received") if alive > last + DISORDER else LAST_RECEIVED,
+                not_held_up(steps, first, alive),
                 context.witness.silent(peer.address, first, alive) if alive in said else unopposed("complete"),
             ),
             steps=(dreqs[0], dreqs[-1]),

@@ -116,6 +116,7 @@ def _early(
     )
     if timewait.assumed:
         sentence += " The Local ACK Timeout was not captured; a default stands in."
+    life = context.witness.same_life(end.address, timewait.start, step.message.time)
     starting_psn_now = starting_psn(connection, "active" if step.message.type == "REQ" else "passive")
     return Verdict(
         sentence,
@@ -133,6 +134,7 @@ def _early(
         (
             begun(old, end, timewait, latest_time(step, context)),
             *(context.one_clock(one, step) for one in close),
+            *((life,) if life.strength in ("weakened", "refuted") else ()),  # a gap weakens by itself
             *(in_order(one.message, step.message) for one in close if one.message.source == step.message.source),
         ),
         related=(old,),

@@ -178,6 +178,22 @@ def test_s12_a_dreq_sent_once():
     assert "1 message of 10.0.0.2 missing" in finding.message
 
 
+def test_s12_is_only_possible_where_the_peer_is_heard_by_another_clock():
+    """It is not known to have sent its next message behind the DREQ."""
+    talk = dying()
+    talk.another(Host("10.0.0.9")).establish(20)
+    for message in talk.capture:
+        message.file = int(message.source == talk.hosts["passive"].address)
+    assert run(talk, until=60).only("S12").severity == "info"
+
+
+def test_s12_is_only_possible_where_the_clock_was_set_behind_the_dreq():
+    talk = dying()
+    talk.another(Host("10.0.0.9")).establish(-1)
+    talk.another(Host("10.0.0.9")).establish(20)
+    assert [found.severity for found in run(talk, until=60, in_order=False).of("S12")] == ["info"]
+
+
 def test_s12_says_when_the_sender_is_back_with_another_qpn():
     """The first REQ of the same program to the same service, not the newest of its host."""
     talk = dying()
@@ -246,6 +262,28 @@ def test_t09_the_other_side_is_still_at_work():
 def test_t09_is_information_where_the_last_dreq_may_have_arrived():
     finding = run(unanswered_dreqs(15), until=200).only("T09")
     assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_t09_is_information_where_a_single_packet_may_have_been_held_up():
+    talk = Conversation()
+    talk.establish(0, max_cm_retries=1)
+    talk.repeat(talk.active(1, "DREQ"), 6.4, 1)
+    talk.data(10, "passive")
+    finding = run(talk, until=200).only("T09")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    talk.data(12, "passive")
+    assert run(talk, until=200).only("T09").severity == "warning"
+
+
+def test_s12_is_information_where_both_ends_give_each_connection_one_id():
+    talk = dying()
+    talk.another(Host("10.0.0.9")).establish(20)
+    assert run(talk, until=60).only("S12").severity == "warning"
+    talk = Conversation(Host("10.0.0.1", first_comm_id=0x1234), Host("10.0.0.2", first_comm_id=0x1234, psn=100))
+    talk.establish(0)
+    talk.active(1, "DREQ")
+    talk.another(Host("10.0.0.9")).establish(20)
+    assert run(talk, until=60).only("S12").severity == "info"
 
 
 def test_t09_silent_when_the_last_data_came_before_the_dreqs():

@@ -131,7 +131,8 @@ def test_t07_silent_when_all_of_a_life_was_captured_again_much_later():
     assert "T07" not in run(talk).codes
 
 
-def test_t07_needs_nothing_but_the_second_answer():
+def test_t07_needs_little_but_the_second_answer():
+    """Where messages of the passive side are missing, a restart of its host is not ruled out."""
     talk = Conversation(Host("10.0.0.1", psn=5), Host("10.0.0.2", psn=5))
     req, _, _ = talk.establish(0)
     talk.hosts["passive"].psn += 10  # it speaks to others meanwhile
@@ -140,7 +141,30 @@ def test_t07_needs_nothing_but_the_second_answer():
     talk.comm_ids["passive"] += 1
     talk.passive(1.51, "REP")
     finding = run(talk).only("T07")
-    assert (finding.severity, finding.confidence) == ("warning", "certain")
+    assert (finding.severity, finding.confidence) == ("warning", "probable")
+
+
+def test_t07_accuses_no_host_that_has_restarted_and_cannot_remember():
+    talk = Conversation(Host("10.0.0.1", psn=5), Host("10.0.0.2", psn=5000))
+    req, _, _ = talk.establish(0)
+    talk.close(1)
+    talk.hosts["passive"].psn = 0
+    talk.again(4.5, req)
+    talk.comm_ids["passive"] += 1
+    talk.passive(4.51, "REP")
+    assert "T07" not in run(talk).codes
+
+
+def test_t07_is_only_possible_where_the_end_is_by_the_clock_of_another_capture():
+    talk = Conversation()
+    req, _, _ = talk.establish(0)
+    for closing in talk.close(1):
+        closing.file = 1
+    talk.again(1.5, req)
+    talk.comm_ids["passive"] += 1
+    talk.passive(1.51, "REP")
+    finding = run(talk).only("T07")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
 
 
 @pytest.mark.parametrize("passive_id", ["the same", "another"])

@@ -68,6 +68,26 @@ def test_t01_of_the_passive_side():
     assert finding.evidence["timewait_minimum"] == Duration(2_048_000_000)
 
 
+def test_t01_only_possible_where_the_drep_may_have_been_held_up_for_all_of_the_timewait():
+    old = Conversation(passive_qpn=0x77)
+    old.establish(0, **TIMES)
+    old.active(1.0, "DREQ")
+    old.passive(3.0, "DREP")
+    old.another(passive_qpn=0x77).establish(3.2, **TIMES)
+    finding = run(old).only("T01")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+@pytest.mark.parametrize(("psn", "severities"), [(0x101, ["error"]), (0, ["info"])])
+def test_t01_only_possible_where_the_numbers_of_its_port_begin_anew(psn, severities):
+    """As by a wrap, or by a restart: a host that restarted knows of no timewait."""
+    old = Conversation(Host("10.0.0.1", psn=0xFFFFFD if psn == 0 else psn - 3), active_qpn=QPN)
+    old.establish(0, **TIMES)
+    old.close(1.0)
+    old.another(active_qpn=QPN).establish(1.12, **TIMES)
+    assert [finding.severity for finding in run(old).of("T01")] == severities
+
+
 def test_t01_not_certain_without_the_local_ack_timeout():
     old = Conversation(active_qpn=QPN)
     old.active(0, "REQ", cut=24 + 95)
