@@ -108,7 +108,7 @@ def begun(connection: Connection, end: End, timewait: Timewait, time: int) -> Gr
     if newest and time >= min(newest.values()) + timewait.likely - start:
         return Ground("timer", "weakened", "it may have begun with the DREQ")
     begins = dreqs[0].message.time if answer and dreqs else start
-    if not goodbyes and time >= begins + timewait.likely - start:
+    if end.role not in newest and time >= begins + timewait.likely - start:
         return Ground("timer", "weakened", "the answer that shows its begin may have been held up since the DREQ")
     return Ground("timer", "proved" if time < begins + timewait.minimum - start else "unopposed")
 
