@@ -27,8 +27,6 @@ class Known(NamedTuple):
 
 
 FALSE = (
-    Known("H18", 1, "deaf", 119759, "the capture ends behind the last REQ, which was answered"),
-    Known("R06", 1, "hung", 123656, "the REJ that answers in time was lost before the tap, and no REP came again"),
     Known(
         "S05",
         8,
