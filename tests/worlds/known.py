@@ -27,6 +27,9 @@ class Known(NamedTuple):
 
 
 FALSE = (
+    Known("H18", 1, "outage", 599965, "three REQs were lost behind the tap, and the REPs to the last before it"),
+    Known("R06", 1, "hung", 506362, "the REJ that answers in time was not captured, and nothing came after it"),
+    Known("R07", 1, "quiet", 804708, "of four DREQs two were lost, one DREP before the tap, and one was not captured"),
     Known(
         "S05",
         8,
