@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +26,13 @@ ROCE_IS_OFF: Final = (
 DEFAULT_PARTITION: Final = 0xFFFF
 PARTITION: Final = 0x7FFF  # without the bit of full membership
 
+COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
+BELOW: Final = "below the CM drops the REQs"
+IF_NOT: Final = "if not, see whether the host is up, then look at the network."
+
+UNSEEN: Final = "unseen"  # in H18's memory: an answer of this target was not captured
+HANGS: Final = "hangs"  # it asked for time
+LOST: Final = 7  # so many REQs in a row may be lost on the way
 LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
 
 
@@ -43,13 +50,36 @@ def mra_missed(context: Context, tries: Sequence[Step], reject: Step | None, wai
     if reject is None or (isinstance(first.fields, Req) and most_sends(first.fields) == 1):
         return
     pause = between(tries[-1], reject)
-    if pause > patience(tries, wait + wait // SLACK):
+    usual = wait + wait // SLACK
+    # Where a REQ is missing, the last pause tells nothing of those to come.
+    gap = context.witness.missing(first.source, first.time, tries[-1].message.time)
+    if pause > (usual if gap else patience(tries, usual)):
         sign = f"the REQ was not sent again in the {duration(pause)} before the REJ, as after an MRA"
         yield Ground("complete", "weakened", sign)
     elif len(tries) == 2 and not _shows_answers(context, first, reject.message.time):
         ends = f"of {address(first.destination)}, or to {address(first.source)}"
         sign = f"no message {ends}, was captured; the second REQ may have had an MRA"
         yield Ground("complete", "weakened", sign)
+
+
+def answers_unseen(
+    context: Context, memory: Mapping[Hashable, Step], tries: Sequence[Step], *, responsive: bool
+) -> Iterator[Ground]:
+    """What of the target's other connections weakens that these REQs had no answer; `memory` is H18's."""
+    target = tries[0].message.destination
+    rtu, mra = memory.get((target, UNSEEN)), memory.get((target, HANGS))
+    if rtu is not None and not responsive:
+        sign = f"an RTU to {address(target)} answers a REP that was not captured ({context.frame(rtu.message)})"
+        yield Ground("complete", "weakened", sign)
+    elif mra is not None and len(tries) == 2:
+        sign = f"the second REQ may have had an MRA, as in another attempt ({context.frame(mra.message)})"
+        yield Ground("complete", "weakened", sign)
+
+
+def last_may_be_answered(tries: Sequence[Step], now: int, wait: int) -> Iterator[Ground]:
+    """What weakens silence that was captured until `now`: the last REQ, after a few that were lost, has time left."""
+    if now - tries[-1].message.time < wait and len(tries) <= LOST:
+        yield Ground("complete", "weakened", "the capture ends before the answer to the last REQ was due")
 
 
 def _shows_answers(context: Context, request: CmMessage, until: int) -> bool:
@@ -112,3 +142,34 @@ def _partition(message: CmMessage) -> int | None:
     if around is None or (named is not None and (named ^ DEFAULT_PARTITION) & PARTITION):
         return named
     return around.partition_key
+
+
+def vantage(context: Context, connection: Connection, tries: Sequence[Step]) -> tuple[str, str | None]:
+    """Did the REQs arrive, as far as the place tells where they were captured? In words, with advice of its own."""
+    file = tries[0].message.file
+    further = sum(any(copy.file != step.message.file for copy in step.sightings) for step in tries)
+    if further:
+        return f"The network carried {further} of them to a second capture point", None
+    coverage, ports = context.coverage, (connection.active.address, connection.passive.address)
+    if coverage.several:
+        places = coverage.places()
+        for place in sorted(set(places) - {places[step.message.file] for step in tries}):
+            both = coverage.packets(place, ports) or coverage.packets(place, ports[::-1])
+            if both and coverage.place_covers(place, tries[0].message.time, tries[-1].message.time):
+                return (
+                    f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
+                    "Look for drops between the two capture points: switch counters, PFC, MTU, on RoCE a switch's ACL.",
+                )
+    shared, native = context.ports.shared.get(file, ()), connection.transport == "InfiniBand"
+    if len(shared) != 1:
+        return "The capture saw them at its capture point", None
+    if shared[0] == connection.passive.address:
+        return (
+            "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
+            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}"
+            + (" (see its P_Keys)." if native else " (with soft RoCE perhaps the host's firewall)."),
+        )
+    return (
+        "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",
+        f"{COUNT_REQS}, or capture there too. If they arrive, look at the listening program and its backlog; {IF_NOT}",
+    )

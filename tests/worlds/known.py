@@ -28,8 +28,9 @@ class Known(NamedTuple):
 
 FALSE = (
     Known("H05", 1, "outage", 470397, "the RTU was dropped; only a DREQ behind the last wait shows that there was one"),
-    Known("H18", 1, "deaf", 119759, "the capture ends behind the last REQ, which was answered"),
-    Known("R06", 1, "hung", 123656, "the REJ that answers in time was lost before the tap, and no REP came again"),
+    Known("H18", 1, "outage", 599965, "three REQs were lost behind the tap, and the REPs to the last before it"),
+    Known("R06", 1, "hung", 506362, "the REJ that answers in time was not captured, and nothing came after it"),
+    Known("R07", 1, "quiet", 804708, "of four DREQs two were lost, one DREP before the tap, and one was not captured"),
     Known(
         "S05",
         8,

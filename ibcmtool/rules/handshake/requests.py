@@ -12,7 +12,16 @@ from ibcmtool.model import PEER, Connection, Event, Step
 from ibcmtool.packets import Address
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import NVME_LIMIT, at_own_limit, entangled, first, matches, rejected
-from ibcmtool.rules.silence import in_partition, mra_missed, reported
+from ibcmtool.rules.silence import (
+    HANGS,
+    UNSEEN,
+    answers_unseen,
+    in_partition,
+    last_may_be_answered,
+    mra_missed,
+    reported,
+    vantage,
+)
 from ibcmtool.rules.steps import DISORDER, between, heard, of_type, role_of, unanswered
 from ibcmtool.rules.symptoms import of_silence
 from ibcmtool.values import Duration, Qpn, known
@@ -48,16 +57,14 @@ H18 = rule(
     " the capture may have missed some, or the requester ended early. So is a REJ 4 within the first timeout, unless it"
     " is the known limit of an NVMe host or comes as long after the REQ as in the attempt before: the program may have"
     " been stopped. So is a REJ 4 after two sends where no message of the target's address, or to the requester's, was"
-    " captured: a Linux target may have answered the second with an MRA. If nothing of the target's address was ever"
-    " captured, its direction may be missing from the capture (then probable). Not reported when an MRA (R17), REP or"
-    " REJ was seen.",
+    " captured, or it answered the second of another attempt with an MRA: a Linux target may have done so here. If"
+    " nothing of the target's address was ever captured, its direction may be missing from the capture (then probable;"
+    " information where an RTU answers a REP that is missing). Information, too, if the capture ends with the last"
+    " of up to seven REQs. Not reported when an MRA (R17), REP or REJ was seen.",
     advice=ADVICE.format(ROCE),
     rests_on=("order",),
 )
 
-COUNT_REQS: Final = "On the target, read /sys/class/infiniband/DEV/ports/N/cm_rx_msgs/req before and after an attempt"
-BELOW: Final = "below the CM drops the REQs"
-IF_NOT: Final = "if not, see whether the host is up, then look at the network."
 LIKE: Final = 10  # two waits that differ by less than a tenth are one limit
 MOST_REMEMBERED = 4096  # targets and requesters, the newest
 
@@ -70,6 +77,20 @@ def req_exhausted(connection: Connection, event: Event, context: Context) -> Ver
 @H18.on_step("REJ", history=matches("Q[Q^]*(J[Q^]*)?"))
 def req_given_up(connection: Connection, step: Step, context: Context) -> Verdicts:
     return _unanswered(connection, step, step.message.time, context)
+
+
+@H18.on_step("RTU", history=matches("[^p]*U"))
+def answered_unseen(connection: Connection, step: Step, context: Context) -> Verdicts:
+    """No verdict: a target whose REP the capture lacks may have answered other REQs unseen, too."""
+    _remember(context.memory["H18"], (step.message.destination, UNSEEN), step)
+    return ()
+
+
+@H18.on_step("MRA", history=matches("[^p]*m"))
+def asked_for_time(connection: Connection, step: Step, context: Context) -> Verdicts:
+    """No verdict: a target whose program hangs may have asked for time in another attempt, too."""
+    _remember(context.memory["H18"], (step.message.source, HANGS), step)
+    return ()
 
 
 @H18.on_event("DREQ_LAPSED")
@@ -134,7 +155,7 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
     exhausted = len(tries) >= most_sends(connection.request)
     complete = reject is not None or exhausted
     ending, limited, at_will = _ending(context, connection, tries[0], reject, wait)
-    where, advice = _vantage(context, connection, tries)
+    where, advice = vantage(context, connection, tries)
     besides, icmp = _heard_of(context, connection, tries[0], responsive), reported(context, tries[0])
     if icmp is not None:
         besides, advice = icmp
@@ -154,6 +175,8 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             *((unopposed("timer"),) if limited else ()),
             # Of the requester, whose REQs and REJ show that it had no answer before, only an RTU may be missing.
             *(context.witness.missing(connection.active.address, last, now) if reject is None else ()),
+            *answers_unseen(context, context.memory["H18"], tries, responsive=responsive),
+            *(() if reject is not None else last_may_be_answered(tries, now, wait)),
             *mra_missed(context, tries, reject, wait),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
@@ -176,37 +199,6 @@ def _heard_of(context: Context, connection: Connection, first: Step, responsive:
     where = frames([(question.file, question.frame)], question.file != here.file)
     return (
         f"that address has answered nothing since {where}, a {question.type} {duration(between(since, first))} before"
-    )
-
-
-def _vantage(context: Context, connection: Connection, tries: list[Step]) -> tuple[str, str | None]:
-    """Did the REQs arrive, as far as the place tells where they were captured? In words, with advice of its own."""
-    file = tries[0].message.file
-    further = sum(any(copy.file != step.message.file for copy in step.sightings) for step in tries)
-    if further:
-        return f"The network carried {further} of them to a second capture point", None
-    coverage, ports = context.coverage, (connection.active.address, connection.passive.address)
-    if coverage.several:
-        places = coverage.places()
-        for place in sorted(set(places) - {places[step.message.file] for step in tries}):
-            both = coverage.packets(place, ports) or coverage.packets(place, ports[::-1])
-            if both and coverage.place_covers(place, tries[0].message.time, tries[-1].message.time):
-                return (
-                    f"Input {place + 1} shows these two hosts and was being captured meanwhile, but not the REQs",
-                    "Look for drops between the two capture points: switch counters, PFC, MTU, on RoCE a switch's ACL.",
-                )
-    shared, native = context.ports.shared.get(file, ()), connection.transport == "InfiniBand"
-    if len(shared) != 1:
-        return "The capture saw them at its capture point", None
-    if shared[0] == connection.passive.address:
-        return (
-            "Captured at the target's port, it seems (all CM messages are from or to it), so they got there",
-            f"{COUNT_REQS}. If it rises, look at the listening program and its backlog; if not, something {BELOW}"
-            + (" (see its P_Keys)." if native else " (with soft RoCE perhaps the host's firewall)."),
-        )
-    return (
-        "Captured at the requester's port, it seems (all CM messages are from or to it): no telling if they arrived",
-        f"{COUNT_REQS}, or capture there too. If they arrive, look at the listening program and its backlog; {IF_NOT}",
     )
 
 

@@ -34,7 +34,7 @@ R06 = rule(
     false_positives="Not reported when the other side ended the attempt first, or when the capture ends before the"
     " promise is due. An answer that the capture dropped looks like none (then probable). Information where the other"
     " side repeated its REQ up to seven times after the MRA, or its REP at all, as answers to it may have been lost;"
-    " and where it should have repeated it, but did not.",
+    " and where it should have repeated it, but did not, or the message that the MRA is for was not captured.",
     advice="Look at the consumer that asked for time: it hangs, or needs a longer Service Timeout.",
 )
 
@@ -112,9 +112,11 @@ def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited:
         # One that has rejected answers a REQ that comes again anew, but not a REP.
         return ASKED_AGAIN if role == "active" or asked_again <= ANSWERS_LOST else ""
     question = MRAED.get(fields_of(mra, Mra).message_mraed, "")
-    sends = len(of_type(connection, question, sender=PEER[role]))
+    asked = of_type(connection, question, sender=PEER[role])
+    if not asked:
+        return f" The capture lacks the {question}, and perhaps the answer."
     wait = response_wait(connection.request, PEER[role]).nominal
-    if sends >= most_sends(connection.request) or waited <= promised + wait + wait // SLACK:
+    if len(asked) >= most_sends(connection.request) or waited <= promised + wait + wait // SLACK:
         return ""
     return (
         f" Nor was the {question} sent again meanwhile: its sender ended, the capture lacks messages, or its clock was"

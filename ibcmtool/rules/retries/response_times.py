@@ -69,7 +69,7 @@ R05 = rule(
     " first REP, the earlier ones may have been lost: information, and if the last one was answered at once, they were."
     " REPs that were followed by a repeated REQ, or that another input shows not to have arrived, do not count.",
     false_positives="Captured at the passive end, the round trip is counted in; Linux has no path time on this side."
-    " REPs lost behind the capture point look like slowness.",
+    " REPs lost behind the capture point look like slowness (information where several were sent).",
     advice="Look at the connecting consumer between REP and RTU (QP set-up, blocked event loop), or at the path to it.",
 )
 
@@ -144,14 +144,21 @@ def _late(connection: Connection, step: Step, asked: list[Step], *, begins: bool
     if since_last > allowed:
         # The asking side waits no longer than that and sends again, so the capture has missed a later one.
         missed = len(asked) < most_sends(connection.request)
-        doubtful = begins or missed
+        # One that answers none of several REPs may have got none of them; its answer was held up, or is to none.
+        lost = question == "REP" and len(asked) > 1
+        doubtful = begins or missed or lost
         yield Verdict(
             f"{kind} came {duration(since_last)} after the {'last ' if len(asked) > 1 else ''}{question};"
             f" {allowance} allows {duration(allowed)}."
             + (" The capture begins there: what came before is unknown." if begins else "")
-            + (f" A repeated {question} in between is missing from the capture." if missed and not begins else ""),
+            + (f" A repeated {question} in between is missing from the capture." if missed and not begins else "")
+            + (" The REPs may have been lost, or the answer held up on its way." if lost else ""),
             evidence,
-            ((weakened if doubtful else unopposed)("complete"), one_clock(asked[-1], step, otherwise="weakened")),
+            (
+                (weakened if begins or missed else unopposed)("complete"),
+                *((weakened("received"),) if lost else ()),
+                one_clock(asked[-1], step, otherwise="weakened"),
+            ),
             steps=(asked[-1], step),
             severity="info" if doubtful else None,
         )

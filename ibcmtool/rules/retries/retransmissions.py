@@ -197,7 +197,9 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
     waits = [between(a, b) for a, b in pairwise(tries)]
     heeded = any(wait * 10 >= promised * EARLY_TENTHS for wait in waits)
     first_one = mras[0] is mra and between(tries[min(1, len(tries) - 1)], mra) > 0  # it answers a repetition
-    seen_whole = connection.opened - context.start > promised or first_one
+    opened = connection.opened
+    before_it = opened - context.start > promised and context.covered(connection, opened - promised, opened)
+    seen_whole = before_it or first_one
     ignores = not heeded and seen_whole and (arrived or count > MRAS_LOST)
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"

@@ -506,3 +506,41 @@ def test_a_requester_that_waited_had_an_mra() -> None:
     talk.again(75, req)
     finding = run(talk, until=200).only("H18")
     assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
+def test_answers_to_other_reqs_are_missing() -> None:
+    """H18: an RTU answers a REP that was not captured, so other answers may be missing; after many REQs, too."""
+    other = Conversation(A, B)
+    other.active(0, "REQ")
+    other.active(0.1, "RTU")
+    talk = other.another(Host("10.0.0.3"))
+    talk.repeat(talk.active(1, "REQ"), every=6.4, count=15)
+    finding = run(other, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "an RTU to 10.0.0.2 answers a REP that was not captured (frame 2)" in finding.message
+
+
+def test_second_req_may_have_had_an_mra_as_before() -> None:
+    """H18: in another attempt the target asked for time when the REQ came again."""
+    other = Conversation(A, B)
+    other.again(6.4, other.active(0, "REQ"))
+    other.passive(6.41, "MRA", service_timeout=24)
+    other.active(10, "REJ", reason=4)
+    talk = other.another()
+    talk.again(17.4, talk.active(11, "REQ"))
+    talk.active(21, "REJ", reason=4)
+    finding = run(other, until=300).only("H18")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert finding.message.endswith("the second REQ may have had an MRA, as in another attempt (frame 3).")
+
+
+def test_capture_that_ends_with_the_last_req() -> None:
+    """H18: a few REQs may have been lost and the last be answered; with so many the target is silent anyhow."""
+
+    def judged(sends: int) -> Finding:
+        talk = Conversation()
+        talk.repeat(talk.active(0, "REQ", max_cm_retries=sends - 1), every=6.4, count=sends - 1)
+        return run(talk).only("H18")
+
+    assert (judged(4).severity, judged(8).severity) == ("info", "warning")
+    assert judged(4).message.endswith("the capture ends before the answer to the last REQ was due.")

@@ -224,3 +224,13 @@ def test_promise_that_a_hanging_program_breaks() -> None:
     result = run(talk, until=300)
     assert "Its CM is alive and has the REQ; its program never answered." in result.only("R06").message
     assert "R17" not in result.codes
+
+
+def test_mra_for_a_rep_that_was_not_captured() -> None:
+    """R06: the capture lacks messages, and so perhaps the answer: information."""
+    talk = Conversation()
+    talk.active(0, "REQ")
+    talk.active(0.2, "MRA", remote_comm_id=0x77, message_mraed=1, service_timeout=20)
+    finding = run(talk, until=60).only("R06")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "The capture lacks the REP" in finding.message

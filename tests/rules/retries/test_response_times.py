@@ -211,3 +211,14 @@ def test_damaged_rep_was_dropped() -> None:
     talk.again(4.36, rep, icrc_ok=True)
     talk.active(4.37, "RTU")
     assert "R05" not in run(talk).codes
+
+
+def test_answer_after_all_reps() -> None:
+    """R05: none of several REPs was answered in time, so they were perhaps lost."""
+    talk = Conversation()
+    talk.active(0, "REQ", max_cm_retries=1)
+    talk.again(4.5, talk.passive(0.01, "REP"))
+    talk.active(20, "REJ", reason=28)
+    finding = run(talk).only("R05")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+    assert "The REPs may have been lost" in finding.message

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conversation import Conversation, run
+from conversation import Conversation, Host, Records, run
 
+from ibcmtool.analysis import InputInfo
+from ibcmtool.engine.engine import Engine
 from ibcmtool.values import Duration
 
 
@@ -151,6 +153,25 @@ def test_req_again_although_eight_mras_asked_for_time() -> None:
     assert {finding.severity for finding in lost} == {"info"}
     assert (ignored.severity, ignored.confidence) == ("warning", "probable")
     assert ignored.evidence["mras"] == 8
+
+
+def test_eight_mras_in_an_input_that_began_with_them() -> None:
+    """R03: the longer wait that an MRA made may lie before it, whatever another input showed meanwhile."""
+    early = Conversation()
+    early.establish(0)
+    talk = early.another(Host("10.0.0.3"), Host("10.0.0.4"))
+    req = talk.active(100, "REQ", file=1)
+    mra = talk.passive(100.5, "MRA", service_timeout=24, file=1)
+    for number in range(1, 9):
+        talk.again(100 + 6.4 * number, req)
+        talk.again(100 + 6.4 * number + 0.1, mra)
+    records = Records()
+    engine = Engine([InputInfo("early.pcap"), InputInfo("late.pcap")], records)
+    engine.begins(0, early.capture[0].time)
+    engine.begins(1, req.time)
+    for message in early.capture:
+        engine.take(message)
+    assert {finding.severity for finding in records.result().of("R03")} == {"info"}
 
 
 def test_req_again_although_the_mra_arrived() -> None:
