@@ -244,7 +244,7 @@ def stale_without_dreq(connection: Connection, event: Event, context: Context) -
     name = end_name(old.end(holder))
     verdict = Verdict(
         f"{name} refused with REJ 10 because of connection {old.id}, but no DREQ on that connection was seen within "
-        f"{duration(waited)}: it holds QPN {qpn(old.end(conflict.owner).qpn or 0)} on, and refuses every further "
+        f"{duration(waited)}: it still holds QPN {qpn(old.end(conflict.owner).qpn or 0)}, and refuses every further "
         "attempt with it.",
         {"held_by_connection": old.id, "waited": Duration(waited), "timeout": Duration(wait)},
         (
