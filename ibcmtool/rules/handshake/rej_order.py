@@ -13,7 +13,7 @@ from ibcmtool.messages import Mra, Rej
 from ibcmtool.model import Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rej_reason
-from ibcmtool.rules.steps import DISORDER, before, between, fields_of, of_type
+from ibcmtool.rules.steps import DISORDER, before, between, fields_of, numbered_before, of_type
 from ibcmtool.values import Duration
 
 # What only a side sends that takes the connection for established, or knows that it is over.
@@ -107,7 +107,11 @@ def rep_and_rej(connection: Connection, event: Event, context: Context) -> Verdi
         reason, time = rej_reason(reject), reject.message.time
         if reject.retransmission_of is not None or reason in LETS_GO:
             continue
-        replies = [step for step in _sent(connection, "REP", "passive", time) if step.retransmission_of is None]
+        replies = [
+            step
+            for step in _sent(connection, "REP", "passive", time)
+            if step.retransmission_of is None and not numbered_before(reject, step)
+        ]
         rejects = [step for step in _sent(connection, "REJ", "passive", time) if rej_reason(step) not in LETS_GO]
         requests = _sent(connection, "REQ", "active", time + DISORDER)
         if not replies or _sent(connection, "RTU", "active", time) or len(requests) >= len(replies) + len(rejects):

@@ -15,7 +15,17 @@ from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rej_reason, timed_out, with_mra
-from ibcmtool.rules.steps import ANSWERS, MRAED, before, between, fields_of, of_type, sender_of, sent_by
+from ibcmtool.rules.steps import (
+    ANSWERS,
+    MRAED,
+    before,
+    between,
+    fields_of,
+    numbered_before,
+    of_type,
+    sender_of,
+    sent_by,
+)
 from ibcmtool.values import Duration
 
 ENDINGS: Final = ("REJ", "DREQ", "DREP")
@@ -101,7 +111,7 @@ def _settled(connection: Connection, mra: Step, role: Role, promised: int) -> bo
         (step.sender == role and step.message.type != "MRA")
         or (step.sender == PEER[role] and step.message.type in ENDINGS and between(mra, step) <= promised)
         for step in connection.steps
-        if between(mra, step) > 0
+        if between(mra, step) > 0 or numbered_before(mra, step)  # the capture may have them in disorder
     )
 
 

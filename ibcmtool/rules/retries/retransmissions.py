@@ -197,9 +197,12 @@ def retransmit_despite_mra(connection: Connection, step: Step, context: Context)
     waits = [between(a, b) for a, b in pairwise(tries)]
     heeded = any(wait * 10 >= promised * EARLY_TENTHS for wait in waits)
     first_one = mras[0] is mra and between(tries[min(1, len(tries) - 1)], mra) > 0  # it answers a repetition
-    opened = connection.opened
-    before_it = opened - context.start > promised and context.covered(connection, opened - promised, opened)
-    seen_whole = before_it or first_one
+    # By the input that shows the first send: others may see one direction.
+    opened, coverage = tries[0].message.time, context.coverage
+    covers = not coverage.several or coverage.place_covers(
+        coverage.places()[tries[0].message.file], opened - promised, opened
+    )
+    seen_whole = first_one or (opened - context.start > promised and covers)
     ignores = not heeded and seen_whole and (arrived or count > MRAS_LOST)
     yield Verdict(
         f"{step.message.type} sent again {duration(gap)} after an MRA that asked for"

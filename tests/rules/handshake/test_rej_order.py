@@ -170,3 +170,12 @@ def test_rej_that_was_held_up() -> None:
     talk.active(0.02, "RTU")
     talk.active(3, "REJ", reason=28, message_rejected=1, psn=held_up)
     assert "H11" not in run(talk).codes
+
+
+def test_rej_that_was_sent_before_the_rep_is_no_second_answer_to_its_req() -> None:
+    """H21"""
+    talk = Conversation()
+    talk.active(0, "REQ", psn=1)
+    talk.passive(0.1, "REP", psn=5)
+    talk.passive(0.103, "REJ", reason=10, psn=4)
+    assert "H21" not in run(talk, until=100).codes

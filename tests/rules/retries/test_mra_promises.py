@@ -234,3 +234,13 @@ def test_mra_for_a_rep_that_was_not_captured() -> None:
     finding = run(talk, until=60).only("R06")
     assert (finding.severity, finding.confidence) == ("info", "possible")
     assert "The capture lacks the REP" in finding.message
+
+
+def test_answer_with_a_later_number_settles_the_promise_wherever_it_was_captured() -> None:
+    """R06"""
+    talk = Conversation()
+    talk.active(0, "REQ", psn=7)
+    talk.passive(0.1, "REP", psn=4)
+    talk.active(0.2, "RTU", psn=9)
+    talk.active(0.201, "MRA", service_timeout=20, psn=8)
+    assert "R06" not in run(talk, until=100).codes
