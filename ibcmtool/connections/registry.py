@@ -192,7 +192,13 @@ class Registry:
             return None
         if connection.outcome == "timed_out":
             return None  # the repeated REQ of an attempt that came to nothing is answered, if late
-        late = next((copy for copy in request.sightings if copy.time > closed), None)
+        ended = {  # clocks differ: an input that shows the end, too, tells by its own order what came behind that
+            file: frame
+            for step in connection.steps
+            if (end := step.message).time == closed
+            for file, frame in ((end.file, end.frame), *((copy.file, copy.frame) for copy in step.sightings))
+        }
+        late = next((it for it in request.sightings if it.time > closed and it.frame > ended.get(it.file, 0)), None)
         again = replace(request.message, time=message.time)
         if late is not None:
             again = replace(again, file=late.file, frame=late.frame, time=late.time)

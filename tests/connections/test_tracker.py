@@ -569,6 +569,25 @@ def test_a_ghost_of_a_req_that_stands_behind_its_rep():
     assert two.late_duplicate_of is one
 
 
+@pytest.mark.parametrize(("behind", "file"), [(False, 0), (True, 1)])
+def test_a_ghost_of_a_req_that_another_input_shows_by_another_clock(behind, file):
+    """Its clock is 2 s ahead; where it shows the REQ before the end, the copy that was answered was not captured."""
+    talk = Conversation()
+    req, *_ = talk.establish()
+    drep = talk.close(1.0)[1]
+    other = [replace(message, file=1, time=message.time + 2 * SECOND) for message in (req, drep)]
+    for frame, message in enumerate(reversed(other) if behind else other, 1):
+        message.frame = frame
+    if behind:
+        other[0].time += 4 * SECOND
+    talk.capture += other
+    talk.comm_ids["passive"] += 1
+    talk.passive(7.0, "REP")
+    one, two = run(talk).connections
+    assert two.late_duplicate_of is one
+    assert two.steps[0].message.file == file
+
+
 def test_a_clock_that_was_set_forward_ends_nothing():
     """The REP comes 4 ms after its REQ, by the numbers of its sender; the clock says an hour."""
     talk = Conversation()
