@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from ibcmtool.analysis import Policy
@@ -106,6 +106,19 @@ class Context:
         if self._seen_at(one).isdisjoint(self._seen_at(other)):
             return Ground("order", "weakened", "their times are of two captures, none of which has both")
         return unopposed("order")
+
+    def no_answer_in_sight(self, question: Step, until: int, *, heard: bool) -> Iterator[Ground]:
+        """What weakens that a question had no answer: no place that has captured it recorded until then (ns).
+
+        heard: the peer was; then only a place counts that shows messages from it to the one who asks.
+        """
+        asked = question.message
+        back = (asked.destination, asked.source)
+        if self.coverage.several and not any(
+            self.coverage.place_covers(place, asked.time, until) and (not heard or self.coverage.packets(place, back))
+            for place in self._seen_at(question)
+        ):
+            yield Ground("complete", "weakened", f"no input that shows the last {asked.type} would show its answer")
 
     def _seen_at(self, step: Step) -> set[int]:
         """The places (Coverage.places) that have captured it."""

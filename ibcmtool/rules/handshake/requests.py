@@ -178,6 +178,7 @@ def _unanswered(connection: Connection, reject: Step | None, now: int, context: 
             *answers_unseen(context, context.memory["H18"], tries, responsive=responsive),
             *(() if reject is not None else last_may_be_answered(tries, now, wait)),
             *mra_missed(context, tries, reject, wait),
+            *context.no_answer_in_sight(tries[-1], min(now, last + wait), heard=False),
         ),
         steps=(tries[0], *tries[1:][-1:], *((reject,) if reject is not None else ())),
         severity=None if complete and not at_will else "info",

@@ -91,6 +91,7 @@ def _drep_missing(
             if responsive
             else weakened("complete"),
             *(() if exhausted else (unopposed("complete"),)),
+            *context.no_answer_in_sight(tries[-1], min(event.time, last + wait), heard=responsive),
         ),
         steps=(tries[0], tries[-1]) if len(tries) > 1 else (tries[0],),
         severity="warning" if exhausted and responsive else "info",

@@ -157,3 +157,16 @@ def test_icmp_beside_unanswered_dreqs() -> None:
     message = run([*talk.capture, error], until=100).only("R07").message
     assert "The host is up, nothing takes UDP 4791 there (ICMP port unreachable, once, first in frame 90)." in message
     assert "ICMP" not in run(talk, until=100).only("R07").message
+
+
+def test_drep_that_no_input_could_show() -> None:
+    """R07: the input that had both directions has ended; the one that goes on shows none of the peer's messages."""
+    talk = Conversation()
+    req = talk.active(0, "REQ", max_cm_retries=3)
+    talk.copy(0.001, req, file=1)
+    talk.passive(0.1, "REP", file=1)
+    talk.active(0.2, "RTU")
+    talk.repeat(talk.active(10, "DREQ"), every=5, count=3)
+    assert {(finding.severity, finding.confidence) for finding in run(talk, until=100).of("R07")} == {
+        ("info", "possible")
+    }
