@@ -146,6 +146,8 @@ def _copied(connection: Connection, old: Connection, step: Step, context: Contex
     if closing:
         clock = context.one_clock(closing[-1], asked)
         yield from (clock,) if clock.strength == "weakened" else ()  # else it is the second answer that tells
+    if any(other.message.mad != asked.message.mad for other in of_type(connection, "REQ")):
+        yield FIXED  # one with other contents came, too: a new life, and the answer may be to that
     request, known = asked.message, {(sent.message.file, sent.message.frame) for sent in of_type(old, "REQ")}
     if (request.file, request.frame) not in known:
         if len(request.mad) < WHOLE_MAD:

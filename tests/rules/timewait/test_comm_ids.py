@@ -185,6 +185,19 @@ def test_t07_accuses_nobody_of_a_new_life_with_the_same_ids_and_transaction_id(p
     assert "T07" not in {finding.code for finding in run(talk).findings if finding.severity != "info"}
 
 
+def test_t07_accuses_nobody_where_a_new_req_with_the_same_ids_came_behind_the_late_copy():
+    """The answer may be to the new one."""
+    talk = Conversation()
+    req, _, _ = talk.establish(0)
+    talk.close(1)
+    talk.again(1.5, req)
+    talk.active(2, "REQ", tid=req.tid, local_qpn=0x99)
+    talk.comm_ids["passive"] += 1
+    talk.passive(2.01, "REP")
+    finding = run(talk).only("T07")
+    assert (finding.severity, finding.confidence) == ("info", "possible")
+
+
 def test_t07_silent_where_the_second_answer_had_come_before_the_end():
     """A REQ that was held up reached a host that had restarted; its REP is repeated behind the close."""
     talk = Conversation()
