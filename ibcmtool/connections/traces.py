@@ -99,6 +99,9 @@ class Traces:
         self.inputs: dict[int, Input] = {}
         self.hosts = WatchedHosts()
         self.cloned: set[int] = set()  # CA GUIDs that were shown to be at two machines (stale_duties.py)
+        self._moves: dict[
+            Address, tuple[int, int]
+        ] = {}  # the newest of each: last of the old machine, first of the new
         self._unnumbered: set[Address] = set()
 
     def note(self, message: CmMessage) -> Standing:
@@ -128,6 +131,10 @@ class Traces:
     def stray(self, file: int, number: int, ahead: int, time: int) -> None:
         """A frame, of a number yet to come, is dated so far (ns) ahead; it is taken as of `time`."""
         self.inputs.setdefault(file, Input(time)).stray(number, ahead, time)
+
+    def moved(self, before: CmMessage, after: CmMessage) -> None:
+        """Another machine has a port's address since: its numbers are others, even where they seem to run on."""
+        self._moves[after.source] = (before.time, after.time)
 
     def speakers(self) -> set[Address]:
         """Whoever sent a CM message, in any input."""
@@ -205,6 +212,9 @@ class Traces:
 
         inputs: those that may show it, if not all.
         """
+        left, came = self._moves.get(address, (end, start))
+        if left < end and came > start:
+            return False
         for trace in self._of(address):
             if inputs is not None and trace.first.file not in inputs:
                 continue

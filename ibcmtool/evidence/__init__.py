@@ -78,8 +78,10 @@ def in_order(earlier: CmMessage, later: CmMessage) -> Ground:
         further = (later.psn - earlier.psn) % PSN_RANGE
         if 0 < further < LONGEST_GAP:
             return proved("order")
-        if further > PSN_RANGE - LONGEST_GAP and later.psn >= NEAR_ZERO:
-            return Ground("order", "refuted")
+        if further > PSN_RANGE - LONGEST_GAP:
+            if later.psn >= NEAR_ZERO:
+                return Ground("order", "refuted")
+            return Ground("order", "weakened", "by its number it may have been sent before, and held up")
     if later.time - earlier.time <= DISORDER:
         return weakened("order")
     return proved("order") if earlier.file == later.file else unopposed("order")

@@ -40,7 +40,7 @@ class Context:
         self.traces = traces or Traces()
         self.witness = Witness(self.traces, several_files=self.coverage.several)
         self.ports = Ports()
-        self.restarts = Restarts()
+        self.restarts = Restarts(self.traces)
         self.refusals = Refusals()
         self.lags = Lags(self.coverage)
         self.comm_ids = CommIds()

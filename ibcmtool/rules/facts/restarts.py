@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ibcmtool.connections.port_trace import NEAR_ZERO
+from ibcmtool.connections.traces import Traces
 from ibcmtool.messages import Rep, Req
 from ibcmtool.model import Connection, Role, Step
 from ibcmtool.packets import Address
@@ -46,7 +47,8 @@ class _Trace:
 class Restarts:
     """The trace of each port."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Traces) -> None:
+        self._numbers = numbers
         self._traces: dict[Address, _Trace] = {}
         # By sender, receiver and service.
         self._requests: dict[tuple[Address, Address, int | None], deque[Step]] = {}
@@ -73,6 +75,7 @@ class Restarts:
             if trace is None or not (trace.guid and guid):
                 return ()
             self.moves[message.source] = Move(trace.newest, step)
+            self._numbers.moved(trace.newest.message, message)
             return ("MOVED",)
         before = trace.newest.message
         shown: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import sends
 from ibcmtool.connections.implementation import LEAST_CLOCK
 from ibcmtool.connections.matching import misaddressed
-from ibcmtool.connections.timers import response_wait
+from ibcmtool.connections.timers import most_sends, response_wait
 from ibcmtool.evidence import Ground, begun, established, in_order, timer, unopposed, weakened
 from ibcmtool.formatting import duration, end_name, qpn
 from ibcmtool.model import Conflict, Connection, End, Event, Step
@@ -95,7 +95,7 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
         f"already connected: connection {old.id}, open for {duration(time - old.opened)}. REJ 10 was due.",
         numbers(conflict, time),
         (
-            _taken(conflict, _answered(connection, answer)[1] if kind == "REQ" else time),
+            _taken(conflict, answer.message.time),
             *_still_held(conflict, owner, holder, offer, answer, context),
             *_one_agent(connection, conflict),
         ),
@@ -105,12 +105,20 @@ def _accepted(connection: Connection, conflict: Conflict, offer: Step, answer: S
 
 
 def _taken(conflict: Conflict, time: int) -> Ground:
-    """Both ends took the old connection for open, or its passive side still waits for the RTU at `time`."""
+    """Both ends took the old connection for open, or its passive side still waits for the RTU at `time`.
+
+    An RTU has arrived if the REP does not come again; but the last REP allowed would not, and those before it may not
+    have been captured.
+    """
     old = conflict.other
-    unheard = conflict.owner == "active" and conflict.peer_state != "MRA_REP_RCVD" and "active" not in old.first_data
+    unheard = conflict.owner == "active" and conflict.peer_state != "MRA_REP_RCVD" and not old.first_data
     reps, rtus = sends(old, "REP", "passive") if unheard else [], of_type(old, "RTU")
-    over = not rtus or (bool(reps) and between(rtus[-1], reps[-1]) > DISORDER)  # no RTU has ended the REPs
-    if over and reps and time - reps[-1].message.time > response_wait(old.request, "passive").minimum:
+    if not reps:
+        return established(old)
+    wait, last, asked = response_wait(old.request, "passive").minimum, reps[-1], of_type(old, "REQ")
+    was_last = bool(asked) and between(asked[0], last) + DISORDER >= wait * (most_sends(old.request) - 1)
+    over = was_last or not rtus or between(rtus[-1], last) > DISORDER  # no RTU has ended the REPs
+    if over and time - last.message.time > wait:
         sign = f"no RTU is seen to end the REPs of connection {old.id}, which may have been given up"
         return Ground("received", "weakened", sign)
     return established(old)

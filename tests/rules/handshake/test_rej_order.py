@@ -29,6 +29,18 @@ def test_rej_of_the_active_side_after_its_rtu() -> None:
     assert handshake(result) == ["H11"]
 
 
+def test_rej_that_was_sent_before_the_rtu_and_held_up() -> None:
+    """H11: it refused a REP that was accepted when it came again; behind it numbers that a restart may have, too."""
+    for psn, severities in ((0, ["info"]), (5000, [])):
+        talk = Conversation(Host("10.0.0.1", psn=psn))
+        talk.active(0, "REQ")
+        talk.passive(0.01, "REP")
+        talk.hosts["active"].next_psn()
+        talk.active(1, "RTU")
+        talk.active(1.7, "REJ", reason=10, message_rejected=1, psn=psn + 1)
+        assert [found.severity for found in run(talk).of("H11")] == severities
+
+
 def test_rej_of_a_passive_side_that_had_sent_data() -> None:
     """H11"""
     talk = Conversation()

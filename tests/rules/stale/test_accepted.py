@@ -142,6 +142,30 @@ def test_s01_accuses_nobody_whose_rtu_did_not_arrive():
     assert run(old).only("S01").severity == "info"
 
 
+@pytest.mark.parametrize(("rep", "confidence"), [(12.3, "possible"), (8.2, "certain")])
+def test_s01_accuses_nobody_whose_rep_was_the_last_allowed(rep, confidence):
+    """Those before it were not captured, and its RTU may have been lost: it would not come again."""
+    old = Conversation(Host("10.0.0.1", psn=100), Host("10.0.0.2", psn=100), active_qpn=QPN)
+    old.active(0, "REQ", max_cm_retries=3)
+    old.passive(rep, "REP")
+    old.active(rep + 0.01, "RTU")
+    new = old.another(active_qpn=QPN)
+    new.active(30, "REQ")
+    new.passive(30.01, "REP")
+    assert run(old).only("S01").confidence == confidence
+
+
+def test_s01_accuses_nobody_whose_req_may_have_been_held_up():
+    """Until the wait for the RTU of the old connection was over."""
+    old = Conversation(active_qpn=QPN)
+    old.active(0, "REQ")
+    old.passive(0.01, "REP")
+    new = old.another(active_qpn=QPN)
+    new.active(3.7, "REQ")
+    new.passive(7.1, "REP")
+    assert run(old).only("S01").confidence == "possible"
+
+
 def test_s01_is_only_probable_without_proof_that_the_old_one_lived():
     old = Conversation(active_qpn=QPN)
     old.active(0, "REQ")

@@ -187,6 +187,15 @@ def test_s12_is_only_possible_where_the_peer_is_heard_by_another_clock():
     assert run(talk, until=60).only("S12").severity == "info"
 
 
+def test_s12_is_only_possible_where_another_machine_has_the_address_of_the_peer():
+    """Its numbers seem to run on from those of the peer, which may have sent a DREP."""
+    talk = dying()
+    talk.passive(1.5, "MRA", message_mraed=2)
+    heir = Host("10.0.0.2", psn=talk.hosts["passive"].psn, guid=0x77)
+    talk.another(Host("10.0.0.9"), heir).establish(20)
+    assert [found.severity for found in run(talk, until=60).of("S12")] == ["info"]
+
+
 def test_s12_is_only_possible_where_the_clock_was_set_behind_the_dreq():
     talk = dying()
     talk.another(Host("10.0.0.9")).establish(-1)
