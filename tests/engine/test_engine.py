@@ -61,8 +61,8 @@ def test_what_was_received_its_event_and_its_findings_the_inputs_last() -> None:
         *("received 3", "event RTU"),
         *("received 4", "event REQ"),
         *("received 5", "event REJ"),
-        *("event STALE_DUTY", "finding S02 STALE_DUTY", "finding S03 STALE_DUTY"),
-        *("event ENDED", "connection 2 rejected"),
+        *("event STALE_DUTY", "finding S02 STALE_DUTY"),
+        *("event ENDED", "finding S03 ENDED", "connection 2 rejected"),
     ]
     log.lines.clear()
     engine.finish()

@@ -262,7 +262,7 @@ def test_s02_is_information_for_further_attempts():
 def test_s03_is_told_once_for_each_old_connection():
     finding = run(loop(3), until=80).only("S03")
     assert finding.connection == 2
-    assert "holds QPN 0x000011 on" in finding.message
+    assert "still holds QPN 0x000011, and" in finding.message
 
 
 def test_s09_refused_over_and_over():
