@@ -94,9 +94,10 @@ H21 = rule(
     " changed its mind (reason 28) or because nobody answered the REP (reason 4); every other reason says that the REQ"
     " was not acceptable, which contradicts the REP. Two processes or CMs may be answering for one port. For a REJ"
     " before the REP see H02.",
-    false_positives="A repeated REQ may be answered anew once the passive side gave up on its REP: not reported when"
-    " as many REQs as answers were captured. After an RTU it is H11. A repeated REQ that is missing from the capture,"
-    " or a kernel consumer that rejects with a reason of its own, makes it never more than probable.",
+    false_positives="A repeated REQ may be answered anew once the passive side gave up on its REP: not reported when as"
+    " many REQs as answers were captured. After an RTU it is H11. A REP whose number shows that it was sent after the"
+    " REJ is no answer before it. A repeated REQ that is missing from the capture, or a kernel consumer that rejects"
+    " with a reason of its own, makes it never more than probable.",
     advice="Look at the passive side: which CM or consumer sent which of the two answers, and why.",
 )
 

@@ -54,13 +54,14 @@ H18 = rule(
     " before Linux 6.0 waits 3 s): then a REJ 4 within the first timeout is silence, too. ICMP errors that quote the "
     "REQs tell whether the host is up without RoCE, or cannot be reached.",
     false_positives="Fewer sends than allowed (16 where Max CM Retries was not captured) without a REJ are information:"
-    " the capture may have missed some, or the requester ended early. So is a REJ 4 within the first timeout, unless it"
-    " is the known limit of an NVMe host or comes as long after the REQ as in the attempt before: the program may have"
-    " been stopped. So is a REJ 4 after two sends where no message of the target's address, or to the requester's, was"
-    " captured, or it answered the second of another attempt with an MRA: a Linux target may have done so here. If"
-    " nothing of the target's address was ever captured, its direction may be missing from the capture (then probable;"
-    " information where an RTU answers a REP that is missing). Information, too, if the capture ends with the last"
-    " of up to seven REQs. Not reported when an MRA (R17), REP or REJ was seen.",
+    " the capture may have missed some, or the requester ended early. So is a REJ 4 within the first timeout, unless"
+    " it is the known limit of an NVMe host or comes as long after the REQ as in the attempt before: the program may"
+    " have been stopped. So is a REJ 4 after two sends where no message of the target's address, or to the"
+    " requester's, was captured, or it answered the second of another attempt with an MRA: a Linux target may have"
+    " done so here. If nothing of the target's address was ever captured, its direction may be missing from the"
+    " capture (then probable; information where an RTU answers a REP that is missing). Information, too, if the"
+    " capture ends with the last of up to seven REQs, or each of several that have the last one ends before its answer"
+    " was due. Not reported when an MRA (R17), REP or REJ was seen.",
     advice=ADVICE.format(ROCE),
     rests_on=("order",),
 )

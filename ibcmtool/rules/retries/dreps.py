@@ -29,9 +29,10 @@ R07 = rule(
     " common, the peer got the DREQ and its program has not disconnected yet. Linux sends the DREP only when it does,"
     " and drops repeated DREQs meanwhile. Warning when every send allowed was captured, information when the sender"
     " stopped earlier. For a DREQ sent exactly once see S12.",
-    false_positives="If nothing was captured from the other side's address, its direction is probably missing"
-    " (possible only); a DREP lost before the capture point looks like none. Linux ignores a DREQ whose Remote QPN is"
-    " wrong (T05).",
+    false_positives="If nothing was captured from the other side's address, its direction is probably missing (possible"
+    " only); a DREP lost before the capture point looks like none. Of several inputs, one that has the last DREQ and"
+    " shows the peer's direction must go on until the answer was due, else it is information. Linux ignores a DREQ"
+    " whose Remote QPN is wrong (T05).",
     advice="On the peer, if it is alive, read /sys/class/infiniband/DEV/ports/N/cm_rx_duplicates/dreq twice while"
     " DREQs are repeated. If it rises, they arrive: the program there has not called rdma_disconnect, so look at why"
     " it hangs. If not, DREQs or DREPs are lost on the way. Until the peer lets go, a REQ with the same QPN is refused"

@@ -170,7 +170,8 @@ R03 = rule(
     " retransmission before nine tenths of that (as Linux rounds it) means that the MRA was lost or ignored. Loss is"
     " the likelier reason (information). A sender that does so after an eighth MRA, or although another input shows"
     " that the MRA came further, probably ignores them (warning).",
-    false_positives="The MRA may have been lost behind the capture point (hence information). Within 50 ms of the MRA"
+    false_positives="The MRA may have been lost behind the capture point (hence information; a warning only where the"
+    " capture that shows the REQs was running before the first of them). Within 50 ms of the MRA"
     " the two may have crossed: not reported. Only the first gap after an MRA is judged, as a CM may apply an MRA"
     " once. Linux up to 7.2 applies it to all later repetitions; a patch posted in December 2024 that would end this"
     " is not in it.",

@@ -33,10 +33,11 @@ S01 = rule(
     "GUID). It had to refuse with REJ 10 (stale connection) and to release the old connection with a DREQ, because "
     "packets of the old sender may still be on their way to a QP that cannot tell senders apart. It answered REP "
     "instead.",
-    false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared "
-    "by cloned machines. Not raised when the old connection had begun to close, and only probable while it had no "
-    "RTU or data. Information where the receiver may have restarted (its Communication IDs, QPNs or TransactionIDs "
-    "begin anew), or has stopped repeating a REP that got no RTU.",
+    false_positives="A DREQ or REJ that closed the old connection and is missing from the capture; a CA GUID shared by"
+    " cloned machines. Not raised when the old connection had begun to close, and only probable while it had no RTU or"
+    " data. Information where the receiver may have restarted (its Communication IDs, QPNs or TransactionIDs begin"
+    " anew), has stopped repeating a REP that got no RTU, or may have sent the last REP allowed, while no data show"
+    " the connection at work.",
     advice="First let the requester connect again with a fresh QP, so that no two connections share one. Then get rid"
     " of the old connection alone on the side that answered REP: an NVMe target (nvmet) ends it by itself, wait for"
     ' "ctrl N keep-alive timer (N seconds) expired!" in its kernel log. Restarting the whole service drops every'

@@ -173,7 +173,8 @@ S12 = rule(
     " the same. If that one DREQ was lost, the peer still holds the connection and will refuse the next one with this"
     " QPN as stale.",
     false_positives="The DREP or the repetitions are missing from the capture: a warning only when several of them "
-    "are overdue, information if the capture ends before. Max CM Retries 0 (not raised).",
+    "are overdue, information if the capture ends before, if only another capture shows the peer, or if another "
+    "machine has taken over the address. Max CM Retries 0 (not raised).",
     advice="Now: see on the peer whether it still holds this connection (Linux: rdma resource show qp). If it does"
     " not, all is well. If it does, it lets go when its transport retries run out or its program's keep-alive ends the"
     " connection; close it there if it is in the way. Connecting again with another QPN works at once. Then: see"

@@ -110,9 +110,9 @@ T07 = rule(
     "timewait begins takes the late duplicate for a new request and opens a phantom connection; its REP is repeated "
     "without an answer.",
     false_positives="A second sighting of the old packets: not reported where the REP came before the end, too, nor of"
-    " a host that has restarted since: it cannot remember. A new"
-    " connection of a CM that gives each the same ids and TransactionID: only possible where it may be one, and its REQ"
-    " was not captured.",
+    " a host that has restarted since: it cannot remember. A new connection of a CM that gives each the same ids and"
+    " TransactionID: only possible where it may be one, as its REQ was not captured, or came with other contents"
+    " behind the late copy.",
     advice="The phantom goes away when its REP retries are exhausted. Look for what duplicates or delays packets.",
     rests_on=(),  # a REP with an id of its own tells, whatever else of the connection was missed
 )
