@@ -170,7 +170,7 @@ def _told_before(told: Neighbour, last: CmMessage, context: Context) -> Ground:
     """When it was told can be compared with when a message was sent: packets that two captures share tie the clocks."""
     places, ports = context.coverage.places(), (last.source, last.destination)
     tied = context.lags.inputs(ports) | context.lags.inputs(ports[::-1])
-    if told.file in (last.file, *tied) or places[told.file] == places[last.file]:
+    if told.file == last.file or told.file in tied or places[told.file] == places[last.file]:
         return unopposed("order")
     return Ground("order", "weakened", "the move shows in another capture, which shares no packets with this one")
 
