@@ -273,7 +273,7 @@ def changed_retransmission(connection: Connection, step: Step, context: Context)
             f"{message.type} sent again {duration(between(earlier, step))} later with the same ids and TransactionID"
             f" but other contents: {', '.join(changed) or 'MAD header'}.",
             {"changed": changed, "tid": Tid(message.tid)},
-            (NEW_LIFE if NEW_EACH_TIME & changed.keys() else unopposed("same use"), one_life(connection)),
+            (NEW_LIFE if not NEW_EACH_TIME.isdisjoint(changed) else unopposed("same use"), one_life(connection)),
             steps=(earlier, step),
         )
         return
