@@ -40,6 +40,13 @@ class Break:
         return self.after.time > start and self.before.time < end
 
 
+def numbered_before(one: CmMessage, two: CmMessage) -> bool:
+    """Whether one message was sent before another of its port, by their numbers, if both are of one life."""
+    if one.source != two.source or one.psn is None or two.psn is None:
+        return False
+    return 0 < (two.psn - one.psn) % PSN_RANGE < LONGEST_GAP
+
+
 class Trace:
     """What one port's QP1 sent, as one input shows it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from ibcmtool.connections.port_trace import LATEST, LONGEST_GAP, NEAR_ZERO, PSN_RANGE
+from ibcmtool.connections.port_trace import LATEST, NEAR_ZERO, numbered_before
 from ibcmtool.connections.traces import DISORDER
 from ibcmtool.model import Confidence, Connection, End, Implementation, Step, Timewait
 from ibcmtool.packets import CmMessage
@@ -74,14 +74,12 @@ def one_clock(*steps: Step, otherwise: Strength = "unopposed") -> Ground:
 
 def in_order(earlier: CmMessage, later: CmMessage) -> Ground:
     """One was sent before the other: by their port's numbers, or as messages that cross are not so far apart."""
-    if earlier.source == later.source and earlier.psn is not None and later.psn is not None:
-        further = (later.psn - earlier.psn) % PSN_RANGE
-        if 0 < further < LONGEST_GAP:
-            return proved("order")
-        if further > PSN_RANGE - LONGEST_GAP:
-            if later.psn >= NEAR_ZERO:
-                return Ground("order", "refuted")
-            return Ground("order", "weakened", "by its number it may have been sent before, and held up")
+    if numbered_before(earlier, later):
+        return proved("order")
+    if numbered_before(later, earlier):
+        if (later.psn or 0) >= NEAR_ZERO:
+            return Ground("order", "refuted")
+        return Ground("order", "weakened", "by its number it may have been sent before, and held up")
     if later.time - earlier.time <= DISORDER:
         return weakened("order")
     return proved("order") if earlier.file == later.file else unopposed("order")

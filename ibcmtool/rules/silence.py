@@ -32,7 +32,7 @@ IF_NOT: Final = "if not, see whether the host is up, then look at the network."
 
 UNSEEN: Final = "unseen"  # in H18's memory: an answer of this target was not captured
 HANGS: Final = "hangs"  # it asked for time
-LOST: Final = 7  # so many REQs in a row may be lost on the way
+LOST: Final = 7  # so many messages in a row may be lost on the way
 LONG_WAITS: Final = 3  # times its own wait: no timer of a requester lags so far behind
 
 

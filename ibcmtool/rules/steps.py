@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from ibcmtool.connections import port_trace
 from ibcmtool.connections.codes import EXTENDED, MRA_OF_LAP, MRA_OF_REP, MRA_OF_REQ, TIMEOUT
 from ibcmtool.connections.connection_index import CLOSED_STATES
 from ibcmtool.connections.deadlines import patience
-from ibcmtool.connections.port_trace import LONGEST_GAP, PSN_RANGE
 from ibcmtool.connections.timers import max_cm_retries, response_wait
 from ibcmtool.connections.timewait import timewait as computed
 from ibcmtool.connections.traces import DISORDER as DISORDER
@@ -214,10 +214,7 @@ def between(earlier: Step, later: Step) -> int:
 
 def numbered_before(step: Step, other: Step) -> bool:
     """Whether it was sent before another message of its port and connection, and so of one life, by their numbers."""
-    one, two = step.message, other.message
-    if one.source != two.source or one.psn is None or two.psn is None:
-        return False
-    return 0 < (two.psn - one.psn) % PSN_RANGE < LONGEST_GAP
+    return port_trace.numbered_before(step.message, other.message)
 
 
 def how_much_later(gaps: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ from ibcmtool.messages import Mra
 from ibcmtool.model import PEER, Connection, Event, Role, Step
 from ibcmtool.rules.api import Context, Verdict, Verdicts, rule
 from ibcmtool.rules.conditions import matches, rej_reason, timed_out, with_mra
+from ibcmtool.rules.silence import LOST
 from ibcmtool.rules.steps import (
     ANSWERS,
     MRAED,
@@ -29,7 +30,6 @@ from ibcmtool.rules.steps import (
 from ibcmtool.values import Duration
 
 ENDINGS: Final = ("REJ", "DREQ", "DREP")
-ANSWERS_LOST: Final = 7  # so many in a row may be lost on the way
 HANGS: Final = " Its CM is alive and has the REQ; its program never answered."
 ASKED_AGAIN: Final = " The other side asked again in between: an earlier answer may have been lost."
 
@@ -120,7 +120,7 @@ def _doubt(connection: Connection, mra: Step, role: Role, promised: int, waited:
     asked_again = _asked_again(connection, mra, role)
     if asked_again:
         # One that has rejected answers a REQ that comes again anew, but not a REP.
-        return ASKED_AGAIN if role == "active" or asked_again <= ANSWERS_LOST else ""
+        return ASKED_AGAIN if role == "active" or asked_again <= LOST else ""
     question = MRAED.get(fields_of(mra, Mra).message_mraed, "")
     asked = of_type(connection, question, sender=PEER[role])
     if not asked:
